@@ -1,0 +1,3 @@
+//! The shell port over SSH.
+//!
+//! What this must not know: the database, jobs.

@@ -1,0 +1,3 @@
+//! Periodic work without input, safe on all replicas at once.
+//!
+//! What this must not know: operations, the wire.

@@ -1,0 +1,3 @@
+//! One file per subcommand.
+//!
+//! What this must not know: anything but the composition root.

@@ -1,0 +1,3 @@
+//! Start-up configuration.
+//!
+//! What this must not know: anything of ours.

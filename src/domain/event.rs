@@ -1,0 +1,1 @@
+//! Audit events: types, levels, states and texts.

@@ -1,0 +1,1 @@
+//! Jobs as clients see them.

@@ -1,0 +1,1 @@
+//! The CloudStack-style settings: key, type, default, range and meaning.

@@ -1,0 +1,1 @@
+//! Kubernetes versions and how they compare.

@@ -1,0 +1,3 @@
+//! The lab's CloudStack API.
+//!
+//! What this must not know: the service.

@@ -1,0 +1,3 @@
+//! The program: parses arguments and hands over to `cli`.
+
+fn main() {}
