@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod event;
 pub mod id;
 pub mod job;
+pub mod observed;
 pub mod plan;
 pub mod settings;
 pub mod version;
