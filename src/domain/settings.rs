@@ -1,1 +1,0 @@
-//! The CloudStack-style settings: key, type, default, range and meaning.
