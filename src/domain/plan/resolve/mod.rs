@@ -1,0 +1,453 @@
+//! Which Kubernetes node belongs to a member, and where the member is reached (`behaviour.md` 4).
+//!
+//! What this must not know: how machines, nodes and rules were listed, and whether an endpoint answers.
+//!
+//! A node is matched by provider id, system UUID or address first, by name last. The name is the weakest of
+//! all, since a name can be given twice; so a match by name alone is refused when the node carries the id of
+//! another machine.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::cluster::{MatchedNode, Member, Role};
+use crate::domain::id::VmId;
+use crate::domain::observed::{ForwardingRule, KubeNode, Machine, MachineState};
+
+/// The first public port on which nodes of a cluster are reached, and from which a missing rule is guessed.
+pub const FIRST_SSH_PORT: u16 = 2222;
+/// The port of SSH on a node.
+pub const SSH_PORT: u16 = 22;
+
+/// How the nodes of a cluster are reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reach {
+    /// Through forwarding rules on a public address (isolated networks and VPC tiers).
+    Forwarded {
+        /// The address.
+        address: IpAddr,
+    },
+    /// At their own addresses (shared and routed networks).
+    Direct {
+        /// The port of SSH on every node (`node_ssh_port`).
+        port: u16,
+    },
+}
+
+/// Where a member's SSH answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Address.
+    pub address: IpAddr,
+    /// Port.
+    pub port: u16,
+    /// No rule says so: base port and index, to be used only after the machine has proved itself.
+    #[serde(default)]
+    pub guess: bool,
+}
+
+/// What the cloud says of a member's machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MachineWitness {
+    /// It is in this state.
+    State(MachineState),
+    /// The cloud has no such machine, and shows us other members.
+    NoSuchMachine,
+    /// It shows us no member at all: our keys may have lost sight of the owner.
+    Unknown,
+}
+
+impl MachineWitness {
+    /// Whether the machine is surely off or gone. Error is not: such a machine may still run on its host.
+    #[must_use]
+    pub fn off(&self) -> bool {
+        match self {
+            Self::State(state) => matches!(
+                state,
+                MachineState::Stopped | MachineState::Destroyed | MachineState::Expunging
+            ),
+            Self::NoSuchMachine => true,
+            Self::Unknown => false,
+        }
+    }
+
+    /// Whether the machine runs; one that moves between hosts does.
+    #[must_use]
+    pub fn running(&self) -> bool {
+        matches!(self, Self::State(MachineState::Running | MachineState::Migrating))
+    }
+
+    /// In words, for errors and events.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::State(MachineState::Other(word)) => word.clone(),
+            Self::State(state) => format!("{state:?}"),
+            Self::NoSuchMachine => "gone".to_owned(),
+            Self::Unknown => "unknown".to_owned(),
+        }
+    }
+}
+
+/// What Kubernetes says of a member's node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodeWitness {
+    /// It is there.
+    Present(MatchedNode),
+    /// It was there once, or its machine is gone; now it is not.
+    Gone(Option<MatchedNode>),
+    /// The member has no node by its role.
+    NotExpected,
+}
+
+impl NodeWitness {
+    /// The name of the node, present or gone.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Present(node) | Self::Gone(Some(node)) => Some(&node.name),
+            Self::Gone(None) | Self::NotExpected => None,
+        }
+    }
+}
+
+/// A member with all that an operation must know of it: machine, Kubernetes node, endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The machine.
+    pub vm_id: VmId,
+    /// Its name.
+    pub vm_name: String,
+    /// Its role.
+    pub role: Role,
+    /// Brought by the user.
+    pub external: bool,
+    /// What the cloud says.
+    pub machine: MachineWitness,
+    /// What Kubernetes says.
+    pub node: NodeWitness,
+    /// Where it is reached; none when nothing is known (no address, no rule and no guess).
+    pub endpoint: Option<Endpoint>,
+    /// Host keys that it must show.
+    pub host_keys: Vec<String>,
+    /// Addresses of its cards, for the proof by host name.
+    pub addresses: Vec<IpAddr>,
+    /// CPU cores, as the cloud says.
+    pub cores: i64,
+    /// Memory in MB, as the cloud says.
+    pub memory_mb: i64,
+}
+
+impl Resolved {
+    /// The node's name for texts: what Kubernetes calls it, else what it would be called.
+    #[must_use]
+    pub fn node_name(&self) -> String {
+        self.node
+            .name()
+            .map_or_else(|| self.vm_name.to_lowercase(), str::to_owned)
+    }
+}
+
+/// Why a member cannot be resolved.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// More than one node could be the member's.
+    #[error("VM {vm_name} ({vm_id}) matches more than one Kubernetes node: {}", nodes.join(", "))]
+    TwoMatches {
+        /// The machine.
+        vm_id: VmId,
+        /// Its name.
+        vm_name: String,
+        /// The nodes.
+        nodes: Vec<String>,
+    },
+    /// Two members match one node.
+    #[error("Kubernetes node {node} matches more than one VM of the cluster: {}", vms.join(", "))]
+    SharedNode {
+        /// The node.
+        node: String,
+        /// The machines.
+        vms: Vec<String>,
+    },
+    /// The node that has the member's name is another machine's.
+    #[error(
+        "Kubernetes node {node} has the name of VM {vm_name} ({vm_id}) but carries the id of another machine ({found})"
+    )]
+    AnotherMachine {
+        /// The machine.
+        vm_id: VmId,
+        /// Its name.
+        vm_name: String,
+        /// The node.
+        node: String,
+        /// The id that was found.
+        found: String,
+    },
+    /// No node, and nothing says that there ever was one.
+    #[error(
+        "no Kubernetes node matches VM {vm_name} ({vm_id}) by provider id, system UUID, address or name, and none was known before"
+    )]
+    NoMatch {
+        /// The machine.
+        vm_id: VmId,
+        /// Its name.
+        vm_name: String,
+    },
+}
+
+/// Everything that resolving looks at.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// The members in map order.
+    pub members: &'a [Member],
+    /// Their machines, as far as the cloud shows them.
+    pub machines: &'a [Machine],
+    /// All nodes of the cluster.
+    pub nodes: &'a [KubeNode],
+    /// The forwarding rules on the cluster's address.
+    pub rules: &'a [ForwardingRule],
+    /// How nodes are reached.
+    pub reach: Reach,
+}
+
+/// Resolves every member, in map order.
+///
+/// # Errors
+/// The first member that cannot be resolved, named.
+pub fn resolve(facts: Facts<'_>) -> Result<Vec<Resolved>, ResolveError> {
+    let mut resolved = Vec::with_capacity(facts.members.len());
+    for (index, member) in facts.members.iter().enumerate() {
+        resolved.push(resolve_one(facts, index, member)?);
+    }
+    no_shared_node(&resolved)?;
+    Ok(resolved)
+}
+
+fn resolve_one(facts: Facts<'_>, index: usize, member: &Member) -> Result<Resolved, ResolveError> {
+    let machine = facts.machines.iter().find(|machine| machine.id == member.vm_id);
+    Ok(Resolved {
+        vm_id: member.vm_id,
+        vm_name: member.vm_name.clone(),
+        role: member.role,
+        external: member.external,
+        machine: machine_witness(machine, facts.machines),
+        node: node_witness(member, machine, facts)?,
+        endpoint: endpoint(member, machine, index, facts),
+        host_keys: member.host_keys.clone(),
+        addresses: machine.map(addresses).unwrap_or_default(),
+        cores: machine.map_or(0, |machine| machine.cpu_number),
+        memory_mb: machine.map_or(0, |machine| machine.memory_mb),
+    })
+}
+
+/// What the cloud says of one member's machine, given all machines of members that it shows.
+#[must_use]
+pub fn machine_witness(machine: Option<&Machine>, shown: &[Machine]) -> MachineWitness {
+    match machine {
+        Some(machine) => MachineWitness::State(machine.state.clone()),
+        None if shown.is_empty() => MachineWitness::Unknown,
+        None => MachineWitness::NoSuchMachine,
+    }
+}
+
+fn node_witness(
+    member: &Member,
+    machine: Option<&Machine>,
+    facts: Facts<'_>,
+) -> Result<NodeWitness, ResolveError> {
+    if member.role == Role::Etcd {
+        return Ok(NodeWitness::NotExpected);
+    }
+    if let Some(node) = match_node(member, machine, facts)? {
+        return Ok(NodeWitness::Present(MatchedNode {
+            name: node.name.clone(),
+            system_uuid: node.system_uuid.clone(),
+            provider_id: node.provider_id.clone(),
+        }));
+    }
+    let gone = machine_witness(machine, facts.machines) == MachineWitness::NoSuchMachine;
+    if member.node.is_some() || gone {
+        return Ok(NodeWitness::Gone(member.node.clone()));
+    }
+    Err(ResolveError::NoMatch {
+        vm_id: member.vm_id,
+        vm_name: member.vm_name.clone(),
+    })
+}
+
+fn match_node<'a>(
+    member: &Member,
+    machine: Option<&Machine>,
+    facts: Facts<'a>,
+) -> Result<Option<&'a KubeNode>, ResolveError> {
+    let strong: Vec<&KubeNode> = facts
+        .nodes
+        .iter()
+        .filter(|node| by_id(node, member.vm_id) || by_address(node, member.vm_id, machine, facts))
+        .collect();
+    if let [one] = strong.as_slice() {
+        return Ok(Some(one));
+    }
+    if strong.len() > 1 {
+        return Err(two_matches(member, &strong));
+    }
+    let wanted = fold_name(&member.vm_name);
+    let named: Vec<&KubeNode> = facts
+        .nodes
+        .iter()
+        .filter(|node| fold_name(&node.name) == wanted)
+        .collect();
+    match named.as_slice() {
+        [] => Ok(None),
+        [node] => match other_machine(node, member.vm_id) {
+            None => Ok(Some(node)),
+            Some(found) => Err(ResolveError::AnotherMachine {
+                vm_id: member.vm_id,
+                vm_name: member.vm_name.clone(),
+                node: node.name.clone(),
+                found,
+            }),
+        },
+        several => Err(two_matches(member, several)),
+    }
+}
+
+fn two_matches(member: &Member, nodes: &[&KubeNode]) -> ResolveError {
+    ResolveError::TwoMatches {
+        vm_id: member.vm_id,
+        vm_name: member.vm_name.clone(),
+        nodes: nodes.iter().map(|node| node.name.clone()).collect(),
+    }
+}
+
+fn by_id(node: &KubeNode, vm_id: VmId) -> bool {
+    provider_machine(node) == Some(vm_id.0) || system_machine(node) == Some(vm_id.0)
+}
+
+/// By address, unless the node carries the id of another machine that we know: an address can be given to
+/// the next machine, an id cannot. An unknown system UUID is no obstacle, since not every hypervisor shows
+/// the cloud's id there.
+fn by_address(node: &KubeNode, vm_id: VmId, machine: Option<&Machine>, facts: Facts<'_>) -> bool {
+    let Some(machine) = machine else { return false };
+    let known = |id: Uuid| {
+        id != vm_id.0
+            && (facts.members.iter().any(|member| member.vm_id.0 == id)
+                || facts.machines.iter().any(|machine| machine.id.0 == id))
+    };
+    let provider_other = provider_machine(node).is_some_and(|id| id != vm_id.0);
+    let system_other = system_machine(node).is_some_and(known);
+    let shared = machine
+        .nics
+        .iter()
+        .filter_map(|nic| nic.address)
+        .any(|a| node.addresses.contains(&a));
+    shared && !provider_other && !system_other
+}
+
+/// The id of another machine that the node carries, if any.
+fn other_machine(node: &KubeNode, vm_id: VmId) -> Option<String> {
+    [provider_machine(node), system_machine(node)]
+        .into_iter()
+        .flatten()
+        .find(|id| *id != vm_id.0)
+        .map(|id| id.to_string())
+}
+
+/// The machine that the provider id names (`cloudstack:///<id>`, `external-cloudstack:///<id>`).
+fn provider_machine(node: &KubeNode) -> Option<Uuid> {
+    let id = node.provider_id.as_deref()?;
+    Uuid::parse_str(id.rsplit('/').next()?.trim()).ok()
+}
+
+fn system_machine(node: &KubeNode) -> Option<Uuid> {
+    Uuid::parse_str(node.system_uuid.as_deref()?.trim()).ok()
+}
+
+/// The first label of a name in lower case: `Node-1.example.org` and `node-1` are the same host.
+#[must_use]
+pub fn fold_name(name: &str) -> String {
+    let name = name.trim().to_lowercase();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+fn addresses(machine: &Machine) -> Vec<IpAddr> {
+    machine.nics.iter().filter_map(|nic| nic.address).collect()
+}
+
+fn endpoint(member: &Member, machine: Option<&Machine>, index: usize, facts: Facts<'_>) -> Option<Endpoint> {
+    match facts.reach {
+        Reach::Direct { port } => machine
+            .and_then(|machine| addresses(machine).first().copied())
+            .map(|address| Endpoint {
+                address,
+                port,
+                guess: false,
+            }),
+        Reach::Forwarded { address } => {
+            if let Some(port) = forwarded_port(facts.rules, address, member.vm_id) {
+                return Some(Endpoint {
+                    address,
+                    port,
+                    guess: false,
+                });
+            }
+            let port = u16::try_from(index)
+                .ok()
+                .and_then(|index| FIRST_SSH_PORT.checked_add(index))?;
+            let taken = facts.rules.iter().any(|rule| {
+                live(rule) && rule.address == address && covers(rule, port) && rule.vm_id.is_some()
+            });
+            (!taken).then_some(Endpoint {
+                address,
+                port,
+                guess: true,
+            })
+        }
+    }
+}
+
+/// The public port on which this machine's SSH stands: the lowest, when there are several.
+#[must_use]
+pub fn forwarded_port(rules: &[ForwardingRule], address: IpAddr, vm_id: VmId) -> Option<u16> {
+    rules
+        .iter()
+        .filter(|rule| live(rule) && rule.address == address && rule.vm_id == Some(vm_id))
+        .filter_map(|rule| {
+            let offset = SSH_PORT.checked_sub(rule.private_port)?;
+            let port = rule.public_port.checked_add(offset)?;
+            (port <= rule.public_end_port).then_some(port)
+        })
+        .min()
+}
+
+/// A TCP rule that is not being removed.
+fn live(rule: &ForwardingRule) -> bool {
+    !rule.revoked && rule.protocol.eq_ignore_ascii_case("tcp")
+}
+
+fn covers(rule: &ForwardingRule, port: u16) -> bool {
+    (rule.public_port..=rule.public_end_port).contains(&port)
+}
+
+fn no_shared_node(resolved: &[Resolved]) -> Result<(), ResolveError> {
+    for one in resolved {
+        let NodeWitness::Present(node) = &one.node else {
+            continue;
+        };
+        let same: Vec<&Resolved> = resolved
+            .iter()
+            .filter(|other| matches!(&other.node, NodeWitness::Present(found) if found.name == node.name))
+            .collect();
+        if same.len() > 1 {
+            return Err(ResolveError::SharedNode {
+                node: node.name.clone(),
+                vms: same.iter().map(|other| other.vm_name.clone()).collect(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
