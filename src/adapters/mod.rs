@@ -5,3 +5,4 @@
 pub mod cloudstack;
 pub mod kube;
 pub mod ssh;
+pub mod system;

@@ -55,6 +55,9 @@ pub enum Access {
 pub struct Command {
     /// Program and arguments, for example `sudo`, `/opt/bin/kubectl`, `cordon`, `node-1`.
     pub words: Vec<String>,
+    /// What a short command reads on its standard input; a long one reads nothing.
+    #[serde(default)]
+    pub stdin: Option<Vec<u8>>,
 }
 
 impl Command {
@@ -66,7 +69,15 @@ impl Command {
     {
         Self {
             words: words.into_iter().map(Into::into).collect(),
+            stdin: None,
         }
+    }
+
+    /// The same command with something to read.
+    #[must_use]
+    pub fn with_stdin(mut self, stdin: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(stdin.into());
+        self
     }
 }
 
