@@ -1,9 +1,12 @@
 //! The clock and the source of ids: the only callers of either.
 
 use jiff::Timestamp;
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::{Algorithm, PrivateKey};
+use secrecy::SecretString;
 use uuid::Uuid;
 
-use crate::ports::clock::{Clock, Ids};
+use crate::ports::clock::{Clock, HostKey, Ids};
 
 /// The system's clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,6 +35,14 @@ impl Ids for SystemIds {
     fn ordered(&self) -> Uuid {
         Uuid::now_v7()
     }
+
+    fn host_key(&self) -> Option<HostKey> {
+        let key = PrivateKey::random(&mut rand::rng(), Algorithm::Ed25519).ok()?;
+        Some(HostKey {
+            public: key.public_key().to_openssh().ok()?.trim().to_owned(),
+            private: SecretString::from(key.to_openssh(LineEnding::LF).ok()?.to_string()),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -41,6 +52,15 @@ mod tests {
     #[test]
     fn the_clock_has_whole_microseconds() {
         assert_eq!(SystemClock.now().as_nanosecond() % 1000, 0);
+    }
+
+    #[test]
+    fn a_host_key_has_two_halves_that_belong_together() {
+        use secrecy::ExposeSecret as _;
+        let made = SystemIds.host_key().unwrap();
+        assert!(made.public.starts_with("ssh-ed25519 AAAA"));
+        let private = russh::keys::decode_secret_key(made.private.expose_secret(), None).unwrap();
+        assert_eq!(private.public_key().to_openssh().unwrap().trim(), made.public);
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub(super) fn refused(text: String) -> KubeError {
 }
 
 /// An error of the shell in terms of Kubernetes.
-pub(super) fn shell(what: &str, error: ShellError) -> KubeError {
+pub(super) fn shell(what: &str, error: &ShellError) -> KubeError {
     let kind = match error.kind {
         ShellErrorKind::Away
         | ShellErrorKind::Login

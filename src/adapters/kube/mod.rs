@@ -5,9 +5,6 @@
 mod classify;
 mod read;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +23,7 @@ const KUBECTL: &str = "/opt/bin/kubectl";
 /// A hung API server ends a read after this; kubectl tries some requests twice.
 const REQUEST_TIMEOUT: &str = "--request-timeout=20s";
 /// For a short command in all: discovery and the request, each with its own timeout.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// The Kubernetes port over the shell port.
 pub struct KubectlOverShell {
@@ -44,7 +41,7 @@ impl KubectlOverShell {
         self.shell
             .exec(&via.target, via.fence, access, command, LIMIT)
             .await
-            .map_err(|error| classify::shell(&name_of(command), error))
+            .map_err(|error| classify::shell(&name_of(command), &error))
     }
 
     /// A command that must exit with 0.
@@ -87,7 +84,7 @@ impl KubectlOverShell {
             RunCall::Follow(limit) => self.shell.follow(target, fence, key, limit).await,
             RunCall::Stop => self.shell.stop(target, fence, key).await,
         }
-        .map_err(|error| classify::shell(what, error))
+        .map_err(|error| classify::shell(what, &error))
     }
 }
 

@@ -10,11 +10,6 @@ mod prove;
 pub mod quote;
 mod wrapper;
 
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod wrapper_tests;
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -14,9 +14,9 @@ use crate::domain::id::VmId;
 use crate::ports::shell::{NodeTarget, ShellError, ShellErrorKind};
 
 /// A connection that nothing used for so long is closed.
-const IDLE: Duration = Duration::from_secs(300);
+const IDLE: Duration = Duration::from_mins(5);
 /// How often the idle ones are looked for.
-const SWEEP: Duration = Duration::from_secs(60);
+const SWEEP: Duration = Duration::from_mins(1);
 /// The proof reads a few files, one of them through sudo.
 const PROOF_LIMIT: Duration = Duration::from_secs(20);
 
