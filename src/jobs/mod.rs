@@ -1,3 +1,32 @@
 //! The engine: leases, steps, waiting, retry.
 //!
 //! What this must not know: any operation, the wire, any adapter.
+//!
+//! ## What excludes what
+//! - The *lease* keeps two healthy workers from running one job: a claim takes only what is due, or what nobody
+//!   has extended in time. All times are the database's.
+//! - The *epoch*, a new number at each claim, keeps a worker that has lost its lease from writing: every write
+//!   begins by locking the job's row under id, owner, epoch and an unexpired lease ([`crate::db::Fenced`]).
+//!   Node commands carry the same number, and nodes refuse an older one.
+//! - Neither stops a request that is already on its way to the cloud. So a step looks before it acts, what it
+//!   makes is named by the plan, and the ledger row stands before the effect.
+//! - One open job per cluster is a unique index, not a lock.
+//!
+//! ## Where to start
+//! [`Operation`] is what there is to implement, [`OpCx`] what it gets, [`admission`] how a job comes to be.
+
+pub mod admission;
+#[expect(dead_code, reason = "the worker follows")]
+mod cx;
+#[expect(dead_code, reason = "the worker follows")]
+pub mod faults;
+#[expect(dead_code, reason = "the worker follows")]
+mod lease;
+mod operation;
+mod step;
+
+pub use cx::{Begun, JobInfo, OpCx};
+pub use operation::{Operation, Registry, ResultView, Settlement, Transition, UpgradeRecord};
+pub use step::{StepError, StepResult, fail, retry, wait};
+
+pub use crate::domain::job::{EndReason, Failure};
