@@ -3,3 +3,4 @@
 //! What this must not know: decisions. It builds, connects and starts what other modules define.
 
 pub mod postgres;
+pub mod up;
