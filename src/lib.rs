@@ -2,8 +2,9 @@
 //!
 //! Modules in the order of dependency: [`domain`] (pure decisions), [`ports`] (traits to the outside),
 //! [`protocol`] (the CloudStack wire), [`db`] (all SQL), [`jobs`] (the engine), [`operations`] (what jobs do),
-//! [`background`] (periodic work), [`adapters`] (implementations of ports), [`api`] (HTTP), [`web`], [`cli`],
-//! [`config`], [`app`] (the composition root) and [`lab`] (a mini world that nothing of the service names).
+//! [`observe`] (one look at a whole cluster), [`background`] (periodic work), [`manage`] (import, check),
+//! [`adapters`] (implementations of ports), [`api`] (HTTP), [`web`], [`cli`], [`config`], [`app`] (the composition
+//! root) and [`lab`] (a mini world that nothing of the service names).
 //! `docs/ARCHITECTURE.md` has the table of who may use whom; `tests/tidy` keeps it.
 
 pub mod adapters;
@@ -17,6 +18,8 @@ pub mod domain;
 pub mod jobs;
 pub mod lab;
 pub mod lifecycle;
+pub mod manage;
+pub mod observe;
 pub mod operations;
 pub mod ports;
 pub mod protocol;

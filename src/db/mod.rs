@@ -7,17 +7,20 @@
 //! COMMITTED throughout, with the condition in the UPDATE; [`Cas`] is what comes of it.
 
 mod cas;
+pub mod checks;
 pub mod cloud_objects;
 pub mod clusters;
 pub mod details;
 mod error;
 pub mod events;
 mod fenced;
+pub mod imports;
 pub mod installation;
 pub mod jobs;
 pub mod ledger;
 pub mod members;
 pub mod rules;
+pub mod scans;
 pub mod secrets;
 pub mod ssh;
 pub mod steps;

@@ -9,6 +9,7 @@
 //! - [`rules`]: the rules of the cloud that come and go with a node.
 //! - [`naming`]: the names of what we make.
 //! - [`offering`]: which machines change their offering, and in which order with the size.
+//! - [`scan`]: what the state scanner makes of a cluster.
 //! - [`scale`]: the stored plan of a scale.
 //! - [`settle`]: what a cluster's state becomes, by evidence.
 
@@ -22,5 +23,6 @@ pub mod offering;
 pub mod resolve;
 pub mod rules;
 pub mod scale;
+pub mod scan;
 pub mod selector;
 pub mod settle;

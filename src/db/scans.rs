@@ -1,0 +1,87 @@
+//! What the background reads of all clusters at once.
+
+use jiff::Timestamp;
+use jiff_sqlx::{Timestamp as Ts, ToSqlx};
+use sqlx::PgConnection;
+
+use super::{DbError, Expected};
+use crate::domain::id::{ClusterId, VmId};
+
+/// A cluster that rests, with the generation that a transition must still find.
+#[derive(Debug, Clone)]
+pub struct Resting {
+    /// Inner key.
+    pub key: i64,
+    /// Its id.
+    pub id: ClusterId,
+    /// Its name.
+    pub name: String,
+    /// Its state and generation.
+    pub expected: Expected,
+    /// Its owner's key.
+    pub account_key: i64,
+}
+
+/// Clusters in Running, Stopped or Alert that no live job owns.
+pub async fn resting(conn: &mut PgConnection) -> Result<Vec<Resting>, DbError> {
+    let rows = sqlx::query!(
+        r#"select c.id, c.uuid, c.name, c.state, c.generation, c.account_id from kubernetes_cluster c
+           where c.removed is null and c.released is null and c.cluster_type = 'CloudManaged'
+             and c.state in ('Running', 'Stopped', 'Alert')
+             and not exists (select 1 from async_job j where j.cluster_id = c.id and j.phase <> 'done')
+           order by c.id"#
+    )
+    .fetch_all(conn)
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let state = row
+                .state
+                .parse()
+                .map_err(|error| DbError::inconsistent("kubernetes_cluster", "state", row.id, error))?;
+            Ok(Resting {
+                key: row.id,
+                id: ClusterId(row.uuid),
+                name: row.name,
+                expected: Expected {
+                    state,
+                    generation: row.generation,
+                },
+                account_key: row.account_id,
+            })
+        })
+        .collect()
+}
+
+/// Whether a cluster came into Alert since `since`: the scanner looks at once then.
+pub async fn alert_since(conn: &mut PgConnection, since: Timestamp) -> Result<bool, DbError> {
+    let found = sqlx::query_scalar!(
+        r#"select exists (select 1 from cluster_history where to_state = 'Alert' and at >= $1) as "found!""#,
+        since.to_sqlx() as Ts,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found)
+}
+
+/// Whether the script rows of an unfinished upgrade stand for a cluster.
+pub async fn script_started(conn: &mut PgConnection, key: i64) -> Result<bool, DbError> {
+    let found = sqlx::query_scalar!(
+        r#"select exists (select 1 from ledger where cluster_id = $1 and kind = 'script') as "found!""#,
+        key
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found)
+}
+
+/// Whether the machine is a member of any cluster.
+pub async fn is_member(conn: &mut PgConnection, vm: VmId) -> Result<bool, DbError> {
+    let found = sqlx::query_scalar!(
+        r#"select exists (select 1 from kubernetes_cluster_vm_map where vm_id = $1) as "found!""#,
+        vm.0
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found)
+}
