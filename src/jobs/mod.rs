@@ -16,17 +16,22 @@
 //! [`Operation`] is what there is to implement, [`OpCx`] what it gets, [`admission`] how a job comes to be.
 
 pub mod admission;
-#[expect(dead_code, reason = "the worker follows")]
 mod cx;
-#[expect(dead_code, reason = "the worker follows")]
 pub mod faults;
-#[expect(dead_code, reason = "the worker follows")]
+mod journal;
 mod lease;
 mod operation;
+mod run;
+mod settle;
 mod step;
+mod stop;
+pub mod testing;
+mod worker;
 
 pub use cx::{Begun, JobInfo, OpCx};
 pub use operation::{Operation, Registry, ResultView, Settlement, Transition, UpgradeRecord};
+pub use run::Stop;
 pub use step::{StepError, StepResult, fail, retry, wait};
+pub use worker::{Tuning, Worker, WorkerOptions};
 
 pub use crate::domain::job::{EndReason, Failure};
