@@ -82,7 +82,7 @@ pub(super) struct Client {
     pub(super) session: Handle,
     /// What the client sends; closed when it has no more.
     pub(super) input: UnboundedReceiver<Bytes>,
-    /// Cancelled when the client has closed the channel, or the connection is lost.
+    /// Cancelled when the channel is over: the client has closed it, the connection is lost, or all is sent.
     pub(super) gone: CancellationToken,
 }
 
@@ -124,6 +124,8 @@ pub(super) async fn carry(machine: &Machine, mut child: Child, id: &str, client:
     if !gone.is_cancelled() {
         // The client may go at any moment; then there is nobody to tell.
         channel.eof().await.ok();
+        // Free before the client learns of it, and opens the next one.
+        gone.cancel();
         channel.close().await.ok();
     }
 }

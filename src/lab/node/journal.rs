@@ -117,7 +117,7 @@ fn parse(text: &str) -> Vec<JournalEntry> {
         let (Some(at), Some(_), Some(tag)) = (words.next(), words.next(), words.next()) else {
             continue;
         };
-        let (Some(at), Some((tag, id))) = (time(at), tag.split_once('[')) else {
+        let Some((tag, id)) = tag.split_once('[') else {
             continue;
         };
         if tag == "exit" {
@@ -128,7 +128,7 @@ fn parse(text: &str) -> Vec<JournalEntry> {
             }
             continue;
         }
-        let Some((user, body)) = body.split_once(" : ") else {
+        let (Some(at), Some((user, body))) = (time(at), body.split_once(" : ")) else {
             continue;
         };
         let (kind, body) = match tag {

@@ -156,6 +156,7 @@ impl Handler for Connection {
         reply: ChannelOpenHandle,
         _session: &mut Session,
     ) -> Result<(), Self::Error> {
+        self.channels.retain(|_, open| !open.gone.is_cancelled());
         if self.channels.len() >= MAX_SESSIONS {
             reply.reject(ChannelOpenFailure::ConnectFailed).await;
             return Ok(());

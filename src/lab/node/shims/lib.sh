@@ -36,6 +36,11 @@ note() {
     printf '%s %s %s[%s]: %s\n' "$(date -u +%Y-%m-%dT%H:%M:%S.%6NZ)" "$node" "$1" "$2" "$3" >>"$lab/journal"
 }
 
+# Writes how something ended. It has no time of its own: asking for one starts a process.
+note_exit() {
+    printf -- '- %s exit[%s]: %s\n' "$node" "$1" "$2" >>"$lab/journal"
+}
+
 # Asks the lab for something and shows its answer; the code of the answer is the result.
 request() {
     box=$(mktemp -d "$lab/requests/r.XXXXXX") || return 1

@@ -154,5 +154,5 @@ while :; do
     # A signal to us ends the wait, not the command.
     kill -0 "$child" 2>/dev/null || break
 done
-note exit "s$$" "$code"
+note_exit "s$$" "$code"
 exit "$code"

@@ -5,6 +5,7 @@
 mod boot;
 mod cluster;
 mod mapping;
+mod openssh;
 mod shell;
 
 use std::net::SocketAddr;
@@ -178,7 +179,11 @@ impl Bench {
     async fn connect_with(&self, user: &str, key: Arc<PrivateKey>) -> Option<Ssh> {
         let seen = Arc::new(Mutex::new(String::new()));
         let client = Client(Arc::clone(&seen));
-        let mut handle = client::connect(Arc::default(), self.address, client)
+        let config = client::Config {
+            nodelay: true,
+            ..client::Config::default()
+        };
+        let mut handle = client::connect(Arc::new(config), self.address, client)
             .await
             .unwrap();
         let key = PrivateKeyWithHashAlg::new(key, None);

@@ -287,6 +287,9 @@ async fn channels_run_side_by_side_up_to_a_limit() {
     for channel in waiting {
         assert_eq!(finish(channel).await.out, "done\n");
     }
+    for _ in 0..12 {
+        assert_eq!(ssh.out("echo again").await, "again\n");
+    }
     bench.node.shutdown().await;
 }
 
