@@ -1,6 +1,8 @@
 //! The stand-ins that the lab answers: kubeadm, systemctl and the power switches.
 
-use super::Bench;
+use std::sync::atomic::Ordering;
+
+use super::{Bench, finish};
 
 #[tokio::test]
 async fn a_control_node_prints_a_join_command() {
@@ -96,4 +98,20 @@ async fn a_power_switch_that_is_not_there_says_so() {
         "{given:?}"
     );
     bench.node.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_asked_of_a_lab_that_died_is_answered_by_the_next() {
+    let first = Bench::new().await;
+    first.world.owes.store(1, Ordering::Relaxed);
+    let ssh = first.connect().await;
+    let channel = ssh.start("sudo kubeadm token create").await;
+    first.wait_for("the question", |bench| bench.world.told().len() == 1).await;
+    let second = first.again().await;
+    assert_eq!(finish(channel).await.out, "abcdef.0123456789abcdef\n");
+    assert_eq!(first.world.told().len(), 2);
+    let left = std::fs::read_dir(first.place("/.lab/requests")).unwrap().count();
+    assert_eq!(left, 0, "an answered question was left in the spool");
+    second.node.shutdown().await;
+    first.node.shutdown().await;
 }
