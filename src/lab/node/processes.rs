@@ -24,16 +24,11 @@ pub(super) async fn end_all(root: &str, groups: BTreeSet<i32>) -> usize {
     let mut left = 0;
     for _ in 0..ROUNDS {
         let root = root.to_owned();
-        let found = tokio::task::spawn_blocking(move || marked(&root))
+        left = tokio::task::spawn_blocking(move || kill_marked(&root))
             .await
             .unwrap_or_default();
-        left = found.len();
         if left == 0 {
             break;
-        }
-        for process in found {
-            // It may have ended by itself in the meantime.
-            kill(Pid::from_raw(process), Signal::SIGKILL).ok();
         }
         pause().await;
     }
@@ -45,6 +40,16 @@ pub(super) fn signal_group(group: i32, signal: Signal) {
     if group > 1 {
         killpg(Pid::from_raw(group), signal).ok();
     }
+}
+
+/// Kills what carries the mark of `root`, once. Returns how many there were.
+pub(super) fn kill_marked(root: &str) -> usize {
+    let found = marked(root);
+    for process in &found {
+        // It may have ended by itself in the meantime.
+        kill(Pid::from_raw(*process), Signal::SIGKILL).ok();
+    }
+    found.len()
 }
 
 /// The processes that carry the mark of `root`. A process that has ended has no environment any more.

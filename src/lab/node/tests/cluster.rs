@@ -106,7 +106,9 @@ async fn what_was_asked_of_a_lab_that_died_is_answered_by_the_next() {
     first.world.owes.store(1, Ordering::Relaxed);
     let ssh = first.connect().await;
     let channel = ssh.start("sudo kubeadm token create").await;
-    first.wait_for("the question", |bench| bench.world.told().len() == 1).await;
+    first
+        .wait_for("the question", |bench| bench.world.told().len() == 1)
+        .await;
     let second = first.again().await;
     assert_eq!(finish(channel).await.out, "abcdef.0123456789abcdef\n");
     assert_eq!(first.world.told().len(), 2);

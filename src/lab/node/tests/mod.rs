@@ -21,7 +21,7 @@ use russh::{Channel, ChannelMsg};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use super::{JournalEntry, JournalKind, LabNode, NodeHost, NodeSpec, keys};
+use super::{JournalEntry, JournalKind, LabNode, NodeHost, NodeSpec, keys, processes};
 
 /// A folder that goes with the test.
 pub(super) struct Folder(PathBuf);
@@ -46,6 +46,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        // A test that failed has not switched its node off.
+        processes::kill_marked(self.0.join("root.d").to_str().unwrap());
         std::fs::remove_dir_all(&self.0).ok();
     }
 }

@@ -21,7 +21,14 @@ async fn the_ssh_command_works_against_a_node() {
     std::fs::write(&known, format!("[127.0.0.1]:{port} {host_key}\n")).unwrap();
     let run = async |line: &str, input: &str| {
         let child = Command::new("ssh")
-            .args(["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"])
+            .args([
+                "-F",
+                "none",
+                "-o",
+                "BatchMode=yes",
+                "-o",
+                "StrictHostKeyChecking=yes",
+            ])
             .args(["-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none"])
             .arg("-o")
             .arg(format!("UserKnownHostsFile={}", known.display()))

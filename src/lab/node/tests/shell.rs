@@ -218,7 +218,8 @@ async fn a_closed_channel_ends_nothing() {
     // It prints after its client has gone, which must not end it either.
     let channel = ssh
         .start(
-            "touch ~/begun; until [ -e ~/go ]; do sleep 0.05; done; echo on; echo on >&2; touch ~/finished",
+            "touch ~/begun; until [ -e ~/go ]; do sleep 0.05; done; for i in 1 2 3; do echo on; echo on >&2; \
+                sleep 0.1; done; touch ~/finished",
         )
         .await;
     let begun = bench.place("/home/cloud/begun");
@@ -226,7 +227,8 @@ async fn a_closed_channel_ends_nothing() {
     channel.close().await.unwrap();
     drop(channel);
     let other = ssh
-        .start("touch ~/begun2; until [ -e ~/go ]; do sleep 0.05; done; echo on; touch ~/finished2")
+        .start("touch ~/begun2; until [ -e ~/go ]; do sleep 0.05; done; for i in 1 2 3; do echo on; sleep 0.1; done; \
+                touch ~/finished2")
         .await;
     let begun = bench.place("/home/cloud/begun2");
     bench.wait_for("the second to begin", |_| begun.exists()).await;
