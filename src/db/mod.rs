@@ -6,6 +6,7 @@
 //! What the cloud knows better (machines, offerings) is only remembered, in `cloud_object`. Isolation is READ
 //! COMMITTED throughout, with the condition in the UPDATE; [`Cas`] is what comes of it.
 
+pub mod accounts;
 mod cas;
 pub mod checks;
 pub mod cloud_objects;
@@ -18,10 +19,12 @@ pub mod imports;
 pub mod installation;
 pub mod jobs;
 pub mod ledger;
+pub mod lists;
 pub mod members;
 pub mod rules;
 pub mod scans;
 pub mod secrets;
+pub mod settings;
 pub mod ssh;
 pub mod steps;
 pub mod versions;

@@ -2,6 +2,7 @@
 //!
 //! What this must not know: async, I/O, a clock, SQL, the wire. Newcomers start at [`cluster::state`].
 
+pub mod account;
 pub mod cluster;
 pub mod event;
 pub mod id;

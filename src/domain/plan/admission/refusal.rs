@@ -266,6 +266,18 @@ impl ScaleRefusal {
         }
     }
 
+    /// Whether it rests on what the cloud said, so that it must be asked anew before a cached answer refuses.
+    #[must_use]
+    pub fn rests_on_the_cloud(&self) -> bool {
+        matches!(
+            self,
+            Self::CustomOffering { .. }
+                | Self::SmallOffering { .. }
+                | Self::ShrinksOffering { .. }
+                | Self::Template { .. }
+        )
+    }
+
     /// The cloud did not answer.
     #[must_use]
     pub fn cloud_away(cluster: &Cluster, text: &str) -> Self {
