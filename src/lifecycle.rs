@@ -40,6 +40,12 @@ impl Lifecycle {
         self.stop.clone()
     }
 
+    /// The tracker, for a part that starts tasks of its own.
+    #[must_use]
+    pub fn tracker(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
     /// Starts a task that the end of the process waits for.
     pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
     where

@@ -1,3 +1,7 @@
 //! The program: parses arguments and hands over to `cli`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cksd::cli::run()
+}

@@ -139,13 +139,7 @@ impl Config {
 
     /// Every value is read before any is missed, so that all problems are seen.
     fn read(reader: &mut Reader) -> Option<Self> {
-        let database_url = reader.secret("database_url");
-        if let Some(url) = &database_url {
-            let fits = ["postgres://", "postgresql://"]
-                .iter()
-                .any(|start| url.expose_secret().starts_with(start));
-            reader.require(fits, "database_url", "must begin with `postgres://`");
-        }
+        let database_url = Self::read_database_url(reader);
         let database_connections = reader.number("database_connections", 2..=500);
         let cloud = Cloud::read(reader);
         let master_key = reader.secret("master_key").and_then(|text| {
@@ -176,6 +170,19 @@ impl Config {
     }
 }
 
+impl Config {
+    fn read_database_url(reader: &mut Reader) -> Option<SecretString> {
+        let url = reader.secret("database_url");
+        if let Some(url) = &url {
+            let fits = ["postgres://", "postgresql://"]
+                .iter()
+                .any(|start| url.expose_secret().starts_with(start));
+            reader.require(fits, "database_url", "must begin with `postgres://`");
+        }
+        url
+    }
+}
+
 impl Cloud {
     fn read(reader: &mut Reader) -> Option<Self> {
         let endpoint = reader.parsed::<String>("cloud_endpoint", "a URL");
@@ -194,6 +201,22 @@ impl Cloud {
             secret_key: secret_key?,
             poll_interval: poll_interval?,
         })
+    }
+}
+
+/// The URL of the database alone, for the commands that need nothing else.
+///
+/// # Errors
+/// [`Problems`] with the file, or with this setting.
+pub fn database_url(
+    file: Option<&Path>,
+    environment: &BTreeMap<String, String>,
+) -> Result<SecretString, Problems> {
+    let mut reader = Reader::new(file, environment);
+    let url = Config::read_database_url(&mut reader);
+    match (url, reader.into_problems()) {
+        (Some(url), problems) if problems.is_empty() => Ok(url),
+        (_, problems) => Err(Problems(problems)),
     }
 }
 

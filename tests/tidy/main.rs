@@ -16,6 +16,7 @@ mod documents;
 mod files;
 mod layering;
 mod module_docs;
+mod references;
 mod scripts;
 mod sizes;
 mod source;

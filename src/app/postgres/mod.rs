@@ -54,7 +54,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 pub struct PrivatePostgres {
     url: SecretString,
     folder: PathBuf,
-    postmaster: Postmaster,
     attached: bool,
 }
 
@@ -88,19 +87,45 @@ pub async fn start(options: &Options<'_>) -> Result<PrivatePostgres, PostgresErr
     result
 }
 
+/// Stops the server of a data folder, if one lives: open transactions are rolled back, the data is written.
+///
+/// # Errors
+/// [`PostgresError`] when the folder cannot be found.
+pub async fn stop(data: &Path) -> Result<(), PostgresError> {
+    let owner = Owner::of_this_process()?;
+    for folder in Place::choose(data, owner.as_ref())?.version_folders() {
+        if let Some(postmaster) = Postmaster::living(&folder.join("data")) {
+            postmaster.stop(STOP_LIMIT).await;
+        }
+    }
+    Ok(())
+}
+
 /// Stops the server of a data folder, if one lives, and removes its data.
 ///
 /// # Errors
 /// [`PostgresError::Io`] when something cannot be removed.
 pub async fn remove(data: &Path) -> Result<(), PostgresError> {
+    stop(data).await?;
+    Place::choose(data, Owner::of_this_process()?.as_ref())?.remove()
+}
+
+/// The URL of the service's database on the living server of a data folder; none when no server lives.
+///
+/// # Errors
+/// [`PostgresError`] when the folder cannot be found or its password not be read.
+pub fn url_of_living(data: &Path) -> Result<Option<SecretString>, PostgresError> {
     let owner = Owner::of_this_process()?;
-    let place = Place::choose(data, owner.as_ref())?;
-    for folder in place.version_folders() {
-        if let Some(postmaster) = Postmaster::living(&folder.join("data")) {
-            postmaster.stop(STOP_LIMIT).await;
+    for folder in Place::choose(data, owner.as_ref())?.version_folders() {
+        let living = Postmaster::living(&folder.join("data"));
+        if let Some(address) = living.and_then(|postmaster| postmaster.address()) {
+            let path = folder.join("password");
+            let password = fs::read_to_string(&path);
+            let password = password.map_err(PostgresError::io(format!("reading `{}`", path.display())))?;
+            return Ok(Some(address.url(&SecretString::from(password.trim().to_owned()))));
         }
     }
-    place.remove()
+    Ok(None)
 }
 
 impl PrivatePostgres {
@@ -120,11 +145,6 @@ impl PrivatePostgres {
     #[must_use]
     pub fn attached(&self) -> bool {
         self.attached
-    }
-
-    /// Stops the server: open transactions are rolled back, the data is written.
-    pub async fn stop(self) {
-        self.postmaster.stop(STOP_LIMIT).await;
     }
 }
 

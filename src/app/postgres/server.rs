@@ -169,7 +169,6 @@ impl Server {
             Ok(url) => Ok(PrivatePostgres {
                 url,
                 folder: self.folder.clone(),
-                postmaster,
                 attached,
             }),
             Err(what) => Err(PostgresError::NoAnswer {

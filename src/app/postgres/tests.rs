@@ -9,7 +9,10 @@ use secrecy::ExposeSecret as _;
 use sqlx::Connection as _;
 
 use super::postmaster::PidFile;
-use super::{Address, Binaries, Options, Owner, Place, PostgresError, binaries, place, remove, start};
+use super::{
+    Address, Binaries, Options, Owner, Place, PostgresError, binaries, place, remove, start, stop,
+    url_of_living,
+};
 
 /// A folder for one test; its server is stopped and the folder removed by `clean`.
 struct Folder(PathBuf);
@@ -63,7 +66,10 @@ async fn a_server_is_made_stopped_and_started_again_on_the_same_data() {
         fs::metadata(place.join("password")).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    first.stop().await;
+    let found = url_of_living(&folder.0).unwrap().unwrap();
+    assert_eq!(found.expose_secret(), url);
+    stop(&folder.0).await.unwrap();
+    assert!(url_of_living(&folder.0).unwrap().is_none());
     assert!(!answers(&secrecy::SecretString::from(url.clone())).await);
 
     let second = started(&folder.0).await;
@@ -72,7 +78,6 @@ async fn a_server_is_made_stopped_and_started_again_on_the_same_data() {
         (second.folder(), second.url().expose_secret()),
         (place.as_path(), url.as_str())
     );
-    second.stop().await;
     folder.clean().await;
 }
 
@@ -88,7 +93,6 @@ async fn a_server_that_lives_is_attached_to_and_a_second_start_at_once_waits_for
     drop((one, two));
     let found = started(&folder.0).await;
     assert!(found.attached() && answers(found.url()).await);
-    found.stop().await;
     folder.clean().await;
 }
 
@@ -98,7 +102,6 @@ async fn a_path_too_long_for_a_socket_gets_a_port_on_loopback() {
     let server = started(&folder.0).await;
     assert!(server.url().expose_secret().contains("@127.0.0.1:"));
     assert!(answers(server.url()).await);
-    server.stop().await;
     folder.clean().await;
 }
 

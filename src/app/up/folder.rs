@@ -48,6 +48,16 @@ pub enum FolderError {
         /// What went wrong.
         source: io::Error,
     },
+    /// The folder holds another world.
+    #[error("`{folder}` holds the world of `{recorded}`, not of `{wanted}`: leave --lab out, or add --fresh")]
+    OtherWorld {
+        /// The folder.
+        folder: String,
+        /// Its scenario.
+        recorded: String,
+        /// The one that was asked for.
+        wanted: String,
+    },
     /// A file of ours that somebody else has changed.
     #[error("`{path}` is not as it was written: {problem}")]
     Changed {
@@ -70,6 +80,12 @@ impl Folder {
     /// file with a secret is its owner's alone.
     pub fn make(path: &Path) -> Result<Self, FolderError> {
         fs::create_dir_all(path).map_err(FolderError::io("making", path))?;
+        let path = path.canonicalize().map_err(FolderError::io("finding", path))?;
+        Ok(Self { path })
+    }
+
+    /// The folder, which must be there.
+    pub fn existing(path: &Path) -> Result<Self, FolderError> {
         let path = path.canonicalize().map_err(FolderError::io("finding", path))?;
         Ok(Self { path })
     }
@@ -117,6 +133,32 @@ impl Folder {
         }
     }
 
+    /// The scenario of the world here: the recorded one, or `wanted`, which is recorded. None: no lab.
+    ///
+    /// # Errors
+    /// [`FolderError::OtherWorld`] when another one is recorded.
+    pub fn scenario(&self, wanted: Option<&str>) -> Result<Option<String>, FolderError> {
+        let path = self.path.join("scenario");
+        let recorded = match fs::read_to_string(&path) {
+            Ok(text) => Some(text.trim().to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(FolderError::io("reading", &path)(error)),
+        };
+        match (recorded, wanted) {
+            (Some(recorded), Some(wanted)) if recorded != wanted => Err(FolderError::OtherWorld {
+                folder: self.path.display().to_string(),
+                recorded,
+                wanted: wanted.to_owned(),
+            }),
+            (Some(recorded), _) => Ok(Some(recorded)),
+            (None, None) => Ok(None),
+            (None, Some(wanted)) => {
+                write_private(&path, wanted).map_err(FolderError::io("writing", &path))?;
+                Ok(Some(wanted.to_owned()))
+            }
+        }
+    }
+
     /// The key for secrets at rest: made once.
     pub fn master_key(&self) -> Result<SecretSlice<u8>, FolderError> {
         let path = self.path.join("master.key");
@@ -141,7 +183,14 @@ impl Folder {
 
     /// Removes what belongs to a world and its database, both together; whatever else lies here stays.
     pub fn clear(&self) -> Result<(), FolderError> {
-        for name in ["client.env", "lab.env", "lab.process", "master.key", "pg.place"] {
+        for name in [
+            "client.env",
+            "lab.env",
+            "lab.process",
+            "master.key",
+            "pg.place",
+            "scenario",
+        ] {
             let path = self.path.join(name);
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -234,6 +283,22 @@ mod tests {
         assert!(refused.starts_with("another `cksd up` runs on `/"), "{refused}");
         drop(held);
         folder.hold().unwrap();
+        fs::remove_dir_all(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_folder_holds_one_world_until_it_is_cleared() {
+        let folder = folder("world");
+        assert_eq!(folder.scenario(None).unwrap(), None);
+        assert_eq!(folder.scenario(Some("small")).unwrap().as_deref(), Some("small"));
+        assert_eq!(folder.scenario(None).unwrap().as_deref(), Some("small"));
+        let refused = folder.scenario(Some("seed-a")).unwrap_err().to_string();
+        assert!(refused.ends_with("leave --lab out, or add --fresh"), "{refused}");
+        folder.clear().unwrap();
+        assert_eq!(
+            folder.scenario(Some("seed-a")).unwrap().as_deref(),
+            Some("seed-a")
+        );
         fs::remove_dir_all(folder.path()).unwrap();
     }
 
