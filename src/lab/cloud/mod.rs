@@ -38,7 +38,7 @@ use self::model::CloudState;
 use super::faults::Faults;
 use super::files;
 
-pub(crate) use self::door::Doors;
+pub(crate) use self::door::{Cut, Doors};
 pub(crate) use self::server::router;
 
 /// What hangs on the records: listeners, machines. Called when records have changed, before a job ends.
@@ -126,6 +126,11 @@ impl Cloud {
     fn turn(&self, vm: Uuid) -> Arc<tokio::sync::Mutex<()>> {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(turns.entry(vm).or_default())
+    }
+
+    /// Tells the runners of jobs to stop.
+    pub(crate) fn halt(&self) {
+        self.stop.cancel();
     }
 
     /// Stops the runners of jobs; unfinished jobs go on at the next start.

@@ -1,0 +1,187 @@
+//! The clusters of a lab as its users see them, and the file by which they are imported.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::node::{JournalEntry, JournalKind};
+use super::record::{API_PORT, ClusterRecord};
+use super::world::World;
+use super::{Lab, files};
+
+/// A cluster of the lab.
+#[derive(Debug, Clone, Serialize)]
+pub struct LabCluster {
+    /// Its name.
+    pub name: String,
+    /// The id to keep when it is imported.
+    pub id: Uuid,
+    /// Owner: account name.
+    pub account: String,
+    /// Owner's domain, as a path (`ROOT`).
+    pub domain: String,
+    /// Owning project, by name.
+    pub project: Option<String>,
+    /// Its Kubernetes version (`1.32.5`).
+    pub version: String,
+    /// Its network.
+    pub network: Uuid,
+    /// Its public address.
+    pub public_ip: Ipv4Addr,
+    /// Where its Kubernetes API answers from outside.
+    pub server: String,
+    /// Template of its machines.
+    pub template: Uuid,
+    /// Login user of its machines.
+    pub ssh_user: String,
+    /// The private key for it, in OpenSSH's form.
+    pub ssh_key: String,
+    /// Its machines, oldest first; those that joined later too.
+    pub members: Vec<LabMember>,
+    /// The administrator's kubeconfig for use outside; empty while no control node runs.
+    pub kubeconfig: String,
+}
+
+/// A machine of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LabMember {
+    /// Its id.
+    pub vm: Uuid,
+    /// Its name, which is the Kubernetes node's too.
+    pub name: String,
+    /// Whether it is a control node.
+    pub control: bool,
+}
+
+impl World {
+    /// The clusters as they are now.
+    pub(crate) fn clusters(&self) -> Vec<LabCluster> {
+        self.record
+            .clusters
+            .iter()
+            .map(|record| self.cluster(record))
+            .collect()
+    }
+
+    fn cluster(&self, record: &ClusterRecord) -> LabCluster {
+        let server = format!("https://{}:{API_PORT}", record.public_ip);
+        let members = self.cloud.read(|state| {
+            let mut found: Vec<_> = state
+                .vms
+                .iter()
+                .filter(|vm| !vm.removed && vm.guest.cluster.as_ref() == Some(&record.name))
+                .collect();
+            found.sort_by_key(|vm| vm.created);
+            let member = |vm: &&super::cloud::model::Vm| LabMember {
+                vm: vm.id,
+                name: vm.name.clone(),
+                control: vm.guest.control,
+            };
+            found.iter().map(member).collect()
+        });
+        LabCluster {
+            name: record.name.clone(),
+            id: record.id,
+            account: record.account.clone(),
+            domain: record.domain.clone(),
+            project: record.project.clone(),
+            version: record.version.clone(),
+            network: record.network,
+            public_ip: record.public_ip,
+            kubeconfig: self.kubeconfig(&record.name, &server),
+            server,
+            template: record.template,
+            ssh_user: record.ssh_user.clone(),
+            ssh_key: record.ssh_key.clone(),
+            members,
+        }
+    }
+
+    /// The clusters for the lab's own endpoint: without keys.
+    pub(crate) fn clusters_view(&self) -> Value {
+        let shown = self.clusters().into_iter().map(|cluster| {
+            json!({
+                "name": cluster.name, "id": cluster.id, "account": cluster.account, "version": cluster.version,
+                "network": cluster.network, "public_ip": cluster.public_ip, "server": cluster.server,
+                "members": cluster.members, "nodes": self.kube_nodes(&cluster.name),
+            })
+        });
+        Value::Array(shown.collect())
+    }
+
+    /// The journal of a running machine.
+    pub(crate) fn journal(&self, vm: Uuid) -> Option<Vec<Value>> {
+        let entries = self.node(vm)?.journal();
+        Some(entries.iter().map(entry).collect())
+    }
+}
+
+/// An entry of a journal as JSON.
+fn entry(entry: &JournalEntry) -> Value {
+    let kind = match entry.kind {
+        JournalKind::Boot => "boot",
+        JournalKind::Login => "login",
+        JournalKind::Command => "command",
+        JournalKind::Sudo => "sudo",
+    };
+    json!({
+        "at": entry.at.to_string(), "kind": kind, "user": entry.user, "text": entry.text, "exit": entry.exit,
+    })
+}
+
+impl Lab {
+    /// Writes, for each cluster, `<cluster>.kubeconfig`, `<cluster>.key` and `<cluster>.import.toml` into a
+    /// folder, all for their owner only.
+    pub fn write_cluster_files(&self, folder: &Path) -> std::io::Result<()> {
+        for cluster in self.clusters() {
+            files::save(
+                &folder.join(format!("{}.kubeconfig", cluster.name)),
+                cluster.kubeconfig.as_bytes(),
+            )?;
+            let key = folder.join(format!("{}.key", cluster.name));
+            files::save(&key, cluster.ssh_key.as_bytes())?;
+            let import = self.import_file(&cluster, &key);
+            files::save(
+                &folder.join(format!("{}.import.toml", cluster.name)),
+                import.as_bytes(),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What `cksd import` reads to bring a cluster under management; the SSH key is at `key_file`.
+    pub fn import_file(&self, cluster: &LabCluster, key_file: &Path) -> String {
+        let text = |value: &str| Value::String(value.to_owned()).to_string();
+        let mut out =
+            String::from("# Brings a cluster of the lab under management: cksd import FILE\n\n[cluster]\n");
+        let mut line = |name: &str, value: &str| {
+            out.push_str(&format!("{name} = {}\n", text(value)));
+        };
+        line("id", &cluster.id.to_string());
+        line("name", &cluster.name);
+        line("account", &cluster.account);
+        line("domain", &cluster.domain);
+        if let Some(project) = &cluster.project {
+            line("project", project);
+        }
+        line("version", &cluster.version);
+        line("network", &cluster.network.to_string());
+        out.push_str(&format!(
+            "\n[ssh]\nuser = {}\nprivate_key_file = {}\n\n[templates]\ncontrol = {t}\nworker = {t}\n",
+            text(&cluster.ssh_user),
+            text(&key_file.display().to_string()),
+            t = text(&cluster.template.to_string()),
+        ));
+        for member in &cluster.members {
+            let role = if member.control { "control" } else { "worker" };
+            out.push_str(&format!(
+                "\n[[member]]\n# {}\nvm = \"{}\"\nrole = \"{role}\"\n",
+                member.name, member.vm
+            ));
+        }
+        out
+    }
+}
