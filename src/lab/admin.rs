@@ -112,7 +112,7 @@ async fn change_vm(
             vm.backup_offering = (backups > 0).then(clock::fresh_id);
         }
         if let Some(kind) = &change.vm_type {
-            vm.vm_type.clone_from(kind);
+            vm.kind.clone_from(kind);
         }
         let owner = vm.owner;
         if let Some(name) = &change.data_disk {

@@ -143,7 +143,7 @@ impl Lab {
             )?;
             let key = folder.join(format!("{}.key", cluster.name));
             files::save(&key, cluster.ssh_key.as_bytes())?;
-            let import = self.import_file(&cluster, &key);
+            let import = Self::import_file(&cluster, &key);
             files::save(
                 &folder.join(format!("{}.import.toml", cluster.name)),
                 import.as_bytes(),
@@ -153,35 +153,36 @@ impl Lab {
     }
 
     /// What `cksd import` reads to bring a cluster under management; the SSH key is at `key_file`.
-    pub fn import_file(&self, cluster: &LabCluster, key_file: &Path) -> String {
+    pub fn import_file(cluster: &LabCluster, key_file: &Path) -> String {
         let text = |value: &str| Value::String(value.to_owned()).to_string();
-        let mut out =
-            String::from("# Brings a cluster of the lab under management: cksd import FILE\n\n[cluster]\n");
-        let mut line = |name: &str, value: &str| {
-            out.push_str(&format!("{name} = {}\n", text(value)));
-        };
-        line("id", &cluster.id.to_string());
-        line("name", &cluster.name);
-        line("account", &cluster.account);
-        line("domain", &cluster.domain);
-        if let Some(project) = &cluster.project {
-            line("project", project);
-        }
-        line("version", &cluster.version);
-        line("network", &cluster.network.to_string());
-        out.push_str(&format!(
-            "\n[ssh]\nuser = {}\nprivate_key_file = {}\n\n[templates]\ncontrol = {t}\nworker = {t}\n",
-            text(&cluster.ssh_user),
-            text(&key_file.display().to_string()),
-            t = text(&cluster.template.to_string()),
-        ));
-        for member in &cluster.members {
+        let project = cluster
+            .project
+            .as_ref()
+            .map(|name| format!("project = {}\n", text(name)));
+        let members = cluster.members.iter().map(|member| {
             let role = if member.control { "control" } else { "worker" };
-            out.push_str(&format!(
+            format!(
                 "\n[[member]]\n# {}\nvm = \"{}\"\nrole = \"{role}\"\n",
                 member.name, member.vm
-            ));
-        }
-        out
+            )
+        });
+        format!(
+            "# Brings a cluster of the lab under management: cksd import FILE\n\n\
+             [cluster]\nid = \"{id}\"\nname = {name}\naccount = {account}\ndomain = {domain}\n{project}\
+             version = {version}\nnetwork = \"{network}\"\n\n\
+             [ssh]\nuser = {user}\nprivate_key_file = {key}\n\n\
+             [templates]\ncontrol = \"{template}\"\nworker = \"{template}\"\n{members}",
+            id = cluster.id,
+            name = text(&cluster.name),
+            account = text(&cluster.account),
+            domain = text(&cluster.domain),
+            project = project.unwrap_or_default(),
+            version = text(&cluster.version),
+            network = cluster.network,
+            user = text(&cluster.ssh_user),
+            key = text(&key_file.display().to_string()),
+            template = cluster.template,
+            members = members.collect::<String>(),
+        )
     }
 }

@@ -248,7 +248,7 @@ impl Maker<'_> {
         });
         // Machines are an hour old and more, one minute apart, so that "newest first" has an order.
         let start = clock::now()
-            .checked_sub(Duration::from_secs(7200))
+            .checked_sub(Duration::from_hours(2))
             .unwrap_or_default();
         state.networks.push(Network {
             id: common.network,
@@ -354,7 +354,7 @@ impl Maker<'_> {
             backup_offering: None,
             backups: 0,
             delete_protection: false,
-            vm_type: "User".to_owned(),
+            kind: "User".to_owned(),
             guest: Guest {
                 cluster: Some(self.plan.name.clone()),
                 control,

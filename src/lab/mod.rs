@@ -137,18 +137,15 @@ impl Lab {
         };
         let record: Option<WorldRecord> = files::load_json(&world_file).map_err(at(&world_file))?;
         let (subnet, claim) = subnet::claim(&data, record.as_ref().map(|record| record.subnet)).await?;
-        let (state, record) = match record {
-            Some(record) => {
-                let state = files::load_json(&cloud_file).map_err(at(&cloud_file))?;
-                (state.ok_or(LabError::Incomplete { data: data.clone() })?, record)
-            }
-            None => {
-                let plan = scenario::load(&options.scenario)?;
-                let (state, record) = genesis::make(&options.scenario, &plan, subnet)?;
-                files::save_json(&cloud_file, &state).map_err(at(&cloud_file))?;
-                files::save_json(&world_file, &record).map_err(at(&world_file))?;
-                (state, record)
-            }
+        let (state, record) = if let Some(record) = record {
+            let state = files::load_json(&cloud_file).map_err(at(&cloud_file))?;
+            (state.ok_or(LabError::Incomplete { data: data.clone() })?, record)
+        } else {
+            let plan = scenario::load(&options.scenario)?;
+            let (state, record) = genesis::make(&options.scenario, &plan, subnet)?;
+            files::save_json(&cloud_file, &state).map_err(at(&cloud_file))?;
+            files::save_json(&world_file, &record).map_err(at(&world_file))?;
+            (state, record)
         };
         let address = (subnet.host(2), CLOUD_PORT);
         let door = TcpListener::bind(address)

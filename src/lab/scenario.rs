@@ -38,9 +38,10 @@ pub(crate) struct Scenario {
     pub(crate) cluster: Vec<ClusterPlan>,
 }
 
-/// Times of the Kubernetes side, in seconds.
+/// Times of the Kubernetes side.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_field_names, reason = "a file for people names its units")]
 pub(crate) struct KubeTimes {
     pub(crate) pod_start_seconds: f64,
     pub(crate) pod_stop_seconds: f64,

@@ -121,6 +121,7 @@ pub(crate) fn apis(_state: &CloudState, call: &Call<'_>) -> Result<Reply, Fault>
 }
 
 /// listCapabilities.
+#[expect(clippy::unnecessary_wraps, reason = "every handler has this shape")]
 pub(crate) fn capabilities(state: &CloudState, _call: &Call<'_>) -> Result<Reply, Fault> {
     Ok(Reply::object(
         "capability",

@@ -142,17 +142,16 @@ impl Cloud {
                 .find(|have| have.id == id)
                 .and_then(|job| job.due)
         });
-        let mut due = match begun {
-            Some(due) => due,
-            None => {
-                let due = self.change(|state| -> Result<Timestamp, Fault> {
-                    let due = self.after(work.begin(state)?);
-                    state.set_due(id, due);
-                    Ok(due)
-                })?;
-                self.settle().await;
-                due
-            }
+        let mut due = if let Some(due) = begun {
+            due
+        } else {
+            let due = self.change(|state| -> Result<Timestamp, Fault> {
+                let due = self.after(work.begin(state)?);
+                state.set_due(id, due);
+                Ok(due)
+            })?;
+            self.settle().await;
+            due
         };
         loop {
             clock::pause_until(due).await;

@@ -134,7 +134,7 @@ pub(crate) fn deploy(state: &mut CloudState, call: &Call<'_>) -> Result<Reply, F
         backup_offering: None,
         backups: 0,
         delete_protection: false,
-        vm_type: "User".to_owned(),
+        kind: "User".to_owned(),
         guest: Guest::default(),
     });
     state.volumes.push(Volume {

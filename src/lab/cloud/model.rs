@@ -291,7 +291,7 @@ pub(crate) struct Vm {
     pub(crate) backups: u32,
     pub(crate) delete_protection: bool,
     /// `User`, or `CKS_NODE` when CloudStack's own Kubernetes plug-in made it.
-    pub(crate) vm_type: String,
+    pub(crate) kind: String,
     pub(crate) guest: Guest,
 }
 

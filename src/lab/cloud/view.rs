@@ -107,7 +107,7 @@ pub(crate) fn vm(state: &CloudState, vm: &Vm, admin: bool) -> Value {
     map.insert("displayvm".to_owned(), json!(true));
     map.insert("isdynamicallyscalable".to_owned(), json!(false));
     put(&mut map, "keypairs", vm.key_pair.clone());
-    map.insert("vmtype".to_owned(), json!(vm.vm_type));
+    map.insert("vmtype".to_owned(), json!(vm.kind));
     map.insert("deleteprotection".to_owned(), json!(vm.delete_protection));
     if let Some(backup) = vm.backup_offering {
         map.insert("backupofferingid".to_owned(), json!(backup));

@@ -242,7 +242,7 @@ fn begin_destroy(state: &mut CloudState, id: Uuid) -> Result<f64, Fault> {
             vm.name
         )));
     }
-    if vm.vm_type == "CKS_NODE" {
+    if vm.kind == "CKS_NODE" {
         return Err(internal(format!(
             "virtual machine {} belongs to a cluster of the cloud's own Kubernetes service: remove it there",
             vm.name

@@ -16,7 +16,7 @@ pub(super) struct Host(Weak<World>);
 
 impl Host {
     /// For the nodes of a world.
-    pub(super) fn new(world: Weak<World>) -> Arc<dyn NodeHost> {
+    pub(super) fn of(world: Weak<World>) -> Arc<dyn NodeHost> {
         Arc::new(Self(world))
     }
 

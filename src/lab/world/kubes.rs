@@ -1,5 +1,8 @@
 //! The clusters' Kubernetes APIs and kubelets. Not connected yet: no cluster has an API.
 
+#![expect(clippy::unused_self, reason = "the shape of what follows")]
+#![expect(clippy::unused_async, reason = "the shape of what follows")]
+
 use std::path::PathBuf;
 use std::time::Duration;
 

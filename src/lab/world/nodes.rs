@@ -61,7 +61,7 @@ impl World {
             user_data,
             kubectl: self.kubectl.clone(),
         };
-        match LabNode::boot(spec, Host::new(self.me.clone())).await {
+        match LabNode::boot(spec, Host::of(self.me.clone())).await {
             Ok(node) => {
                 held(&self.nodes).insert(vm.id, node);
                 self.provision(vm.id);
