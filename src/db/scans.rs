@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use jiff_sqlx::{Timestamp as Ts, ToSqlx};
+use serde_json::Value;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use super::{DbError, Expected};
 use crate::domain::id::{ClusterId, VmId};
@@ -84,4 +86,34 @@ pub async fn is_member(conn: &mut PgConnection, vm: VmId) -> Result<bool, DbErro
     .fetch_one(conn)
     .await?;
     Ok(found)
+}
+
+/// An epoch higher than every one before, for a command of the background on a node.
+pub async fn new_epoch(conn: &mut PgConnection) -> Result<i64, DbError> {
+    Ok(sqlx::query_scalar!(r#"select nextval('job_epoch') as "epoch!""#)
+        .fetch_one(conn)
+        .await?)
+}
+
+/// Keeps what a leftover must remember for its next try. A row that a job has taken over stays as it is.
+pub async fn remember(conn: &mut PgConnection, id: Uuid, detail: &Value) -> Result<(), DbError> {
+    sqlx::query!(
+        "update ledger set detail = $2 where id = $1 and next_try is not null",
+        id,
+        detail
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The key of the account that owns a cluster.
+pub async fn owner(conn: &mut PgConnection, cluster_key: i64) -> Result<i64, DbError> {
+    let key = sqlx::query_scalar!(
+        "select account_id from kubernetes_cluster where id = $1",
+        cluster_key
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(key)
 }
