@@ -13,6 +13,7 @@ use super::http::{App, reply};
 use super::json::{self as js, put};
 use super::objects::{self, Part};
 use super::patch::Patch;
+use super::protobuf;
 use super::request::{Ask, Shape, Target};
 use super::resources::{NAMESPACE, POD, Resource, SERVICE};
 use super::store::State;
@@ -309,6 +310,8 @@ pub(crate) fn bind(state: &mut State, namespace: &str, name: &str, node: &str) -
 fn read_options(ask: &Ask, body: &Bytes) -> Result<DeleteOptions, Status> {
     let options = if body.is_empty() {
         Value::Null
+    } else if let Some(options) = protobuf::delete_options(body) {
+        options
     } else {
         read_object(ask, body)?
     };

@@ -23,6 +23,7 @@ mod objects;
 mod options;
 mod patch;
 mod pki;
+mod protobuf;
 mod request;
 mod resources;
 mod selector;
