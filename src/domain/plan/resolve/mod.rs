@@ -6,14 +6,19 @@
 //! all, since a name can be given twice; so a match by name alone is refused when the node carries the id of
 //! another machine.
 
+mod endpoint;
+mod matching;
+
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::domain::cluster::{MatchedNode, Member, Role};
 use crate::domain::id::VmId;
 use crate::domain::observed::{ForwardingRule, KubeNode, Machine, MachineState};
+
+pub use endpoint::forwarded_port;
+pub use matching::fold_name;
 
 /// The first public port on which nodes of a cluster are reached, and from which a missing rule is guessed.
 pub const FIRST_SSH_PORT: u16 = 2222;
@@ -232,8 +237,8 @@ fn resolve_one(facts: Facts<'_>, index: usize, member: &Member) -> Result<Resolv
         role: member.role,
         external: member.external,
         machine: machine_witness(machine, facts.machines),
-        node: node_witness(member, machine, facts)?,
-        endpoint: endpoint(member, machine, index, facts),
+        node: matching::node_witness(member, machine, facts)?,
+        endpoint: endpoint::endpoint(member, machine, index, facts),
         host_keys: member.host_keys.clone(),
         addresses: machine.map(addresses).unwrap_or_default(),
         cores: machine.map_or(0, |machine| machine.cpu_number),
@@ -251,183 +256,8 @@ pub fn machine_witness(machine: Option<&Machine>, shown: &[Machine]) -> MachineW
     }
 }
 
-fn node_witness(
-    member: &Member,
-    machine: Option<&Machine>,
-    facts: Facts<'_>,
-) -> Result<NodeWitness, ResolveError> {
-    if member.role == Role::Etcd {
-        return Ok(NodeWitness::NotExpected);
-    }
-    if let Some(node) = match_node(member, machine, facts)? {
-        return Ok(NodeWitness::Present(MatchedNode {
-            name: node.name.clone(),
-            system_uuid: node.system_uuid.clone(),
-            provider_id: node.provider_id.clone(),
-        }));
-    }
-    let gone = machine_witness(machine, facts.machines) == MachineWitness::NoSuchMachine;
-    if member.node.is_some() || gone {
-        return Ok(NodeWitness::Gone(member.node.clone()));
-    }
-    Err(ResolveError::NoMatch {
-        vm_id: member.vm_id,
-        vm_name: member.vm_name.clone(),
-    })
-}
-
-fn match_node<'a>(
-    member: &Member,
-    machine: Option<&Machine>,
-    facts: Facts<'a>,
-) -> Result<Option<&'a KubeNode>, ResolveError> {
-    let strong: Vec<&KubeNode> = facts
-        .nodes
-        .iter()
-        .filter(|node| by_id(node, member.vm_id) || by_address(node, member.vm_id, machine, facts))
-        .collect();
-    if let [one] = strong.as_slice() {
-        return Ok(Some(one));
-    }
-    if strong.len() > 1 {
-        return Err(two_matches(member, &strong));
-    }
-    let wanted = fold_name(&member.vm_name);
-    let named: Vec<&KubeNode> = facts
-        .nodes
-        .iter()
-        .filter(|node| fold_name(&node.name) == wanted)
-        .collect();
-    match named.as_slice() {
-        [] => Ok(None),
-        [node] => match other_machine(node, member.vm_id) {
-            None => Ok(Some(node)),
-            Some(found) => Err(ResolveError::AnotherMachine {
-                vm_id: member.vm_id,
-                vm_name: member.vm_name.clone(),
-                node: node.name.clone(),
-                found,
-            }),
-        },
-        several => Err(two_matches(member, several)),
-    }
-}
-
-fn two_matches(member: &Member, nodes: &[&KubeNode]) -> ResolveError {
-    ResolveError::TwoMatches {
-        vm_id: member.vm_id,
-        vm_name: member.vm_name.clone(),
-        nodes: nodes.iter().map(|node| node.name.clone()).collect(),
-    }
-}
-
-fn by_id(node: &KubeNode, vm_id: VmId) -> bool {
-    provider_machine(node) == Some(vm_id.0) || system_machine(node) == Some(vm_id.0)
-}
-
-/// By address, unless the node carries the id of another machine that we know: an address can be given to
-/// the next machine, an id cannot. An unknown system UUID is no obstacle, since not every hypervisor shows
-/// the cloud's id there.
-fn by_address(node: &KubeNode, vm_id: VmId, machine: Option<&Machine>, facts: Facts<'_>) -> bool {
-    let Some(machine) = machine else { return false };
-    let known = |id: Uuid| {
-        id != vm_id.0
-            && (facts.members.iter().any(|member| member.vm_id.0 == id)
-                || facts.machines.iter().any(|machine| machine.id.0 == id))
-    };
-    let provider_other = provider_machine(node).is_some_and(|id| id != vm_id.0);
-    let system_other = system_machine(node).is_some_and(known);
-    let shared = machine
-        .nics
-        .iter()
-        .filter_map(|nic| nic.address)
-        .any(|a| node.addresses.contains(&a));
-    shared && !provider_other && !system_other
-}
-
-/// The id of another machine that the node carries, if any.
-fn other_machine(node: &KubeNode, vm_id: VmId) -> Option<String> {
-    [provider_machine(node), system_machine(node)]
-        .into_iter()
-        .flatten()
-        .find(|id| *id != vm_id.0)
-        .map(|id| id.to_string())
-}
-
-/// The machine that the provider id names (`cloudstack:///<id>`, `external-cloudstack:///<id>`).
-fn provider_machine(node: &KubeNode) -> Option<Uuid> {
-    let id = node.provider_id.as_deref()?;
-    Uuid::parse_str(id.rsplit('/').next()?.trim()).ok()
-}
-
-fn system_machine(node: &KubeNode) -> Option<Uuid> {
-    Uuid::parse_str(node.system_uuid.as_deref()?.trim()).ok()
-}
-
-/// The first label of a name in lower case: `Node-1.example.org` and `node-1` are the same host.
-#[must_use]
-pub fn fold_name(name: &str) -> String {
-    let name = name.trim().to_lowercase();
-    name.split('.').next().unwrap_or_default().to_owned()
-}
-
 fn addresses(machine: &Machine) -> Vec<IpAddr> {
     machine.nics.iter().filter_map(|nic| nic.address).collect()
-}
-
-fn endpoint(member: &Member, machine: Option<&Machine>, index: usize, facts: Facts<'_>) -> Option<Endpoint> {
-    match facts.reach {
-        Reach::Direct { port } => machine
-            .and_then(|machine| addresses(machine).first().copied())
-            .map(|address| Endpoint {
-                address,
-                port,
-                guess: false,
-            }),
-        Reach::Forwarded { address } => {
-            if let Some(port) = forwarded_port(facts.rules, address, member.vm_id) {
-                return Some(Endpoint {
-                    address,
-                    port,
-                    guess: false,
-                });
-            }
-            let port = u16::try_from(index)
-                .ok()
-                .and_then(|index| FIRST_SSH_PORT.checked_add(index))?;
-            let taken = facts.rules.iter().any(|rule| {
-                live(rule) && rule.address == address && covers(rule, port) && rule.vm_id.is_some()
-            });
-            (!taken).then_some(Endpoint {
-                address,
-                port,
-                guess: true,
-            })
-        }
-    }
-}
-
-/// The public port on which this machine's SSH stands: the lowest, when there are several.
-#[must_use]
-pub fn forwarded_port(rules: &[ForwardingRule], address: IpAddr, vm_id: VmId) -> Option<u16> {
-    rules
-        .iter()
-        .filter(|rule| live(rule) && rule.address == address && rule.vm_id == Some(vm_id))
-        .filter_map(|rule| {
-            let offset = SSH_PORT.checked_sub(rule.private_port)?;
-            let port = rule.public_port.checked_add(offset)?;
-            (port <= rule.public_end_port).then_some(port)
-        })
-        .min()
-}
-
-/// A TCP rule that is not being removed.
-fn live(rule: &ForwardingRule) -> bool {
-    !rule.revoked && rule.protocol.eq_ignore_ascii_case("tcp")
-}
-
-fn covers(rule: &ForwardingRule, port: u16) -> bool {
-    (rule.public_port..=rule.public_end_port).contains(&port)
 }
 
 fn no_shared_node(resolved: &[Resolved]) -> Result<(), ResolveError> {
