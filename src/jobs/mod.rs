@@ -35,3 +35,16 @@ pub use step::{StepError, StepResult, fail, retry, wait};
 pub use worker::{Tuning, Worker, WorkerOptions};
 
 pub use crate::domain::job::{EndReason, Failure};
+
+/// The rows that an operation reads and writes by name, and nothing else of the database.
+pub mod rows {
+    pub use crate::db::cloud_objects::{CloudKind, CloudObject};
+    pub use crate::db::clusters::{Counts, OfferingOf};
+    pub use crate::db::details::{UPGRADE_SEMANTIC, UPGRADE_TARGET};
+    pub use crate::db::ledger::{LedgerKind, LedgerRow};
+    pub use crate::db::members::NewMember;
+    pub use crate::db::rules::{ClusterRule, RuleKind, RulePurpose};
+    pub use crate::db::ssh::SshIdentity;
+    pub use crate::db::versions::SupportedVersion;
+    pub use crate::db::{Fenced, FencedError, FencedTx};
+}

@@ -25,7 +25,11 @@ fn failed(command: &str, mode: Mode) -> CloudError {
     CloudError {
         command: command.to_owned(),
         text: format!("fault injected ({mode:?})"),
-        kind: if mode.away() { CloudErrorKind::Away } else { CloudErrorKind::Answer(530) },
+        kind: if mode.away() {
+            CloudErrorKind::Away
+        } else {
+            CloudErrorKind::Answer(530)
+        },
         effect: mode.effect(),
         retry: mode.retry(),
     }
@@ -126,7 +130,11 @@ fn set(state: &mut State, vm: VmId, to: MachineState) {
 fn power_off(state: &mut State, vm: VmId, to: MachineState) {
     set(state, vm, to);
     let uuid = vm.to_string();
-    for node in state.nodes.values_mut().filter(|node| node.system_uuid.as_deref() == Some(uuid.as_str())) {
+    for node in state
+        .nodes
+        .values_mut()
+        .filter(|node| node.system_uuid.as_deref() == Some(uuid.as_str()))
+    {
         node.ready = false;
     }
 }
@@ -135,7 +143,10 @@ fn power_off(state: &mut State, vm: VmId, to: MachineState) {
 fn boot(state: &mut State, vm: VmId) {
     set(state, vm, MachineState::Running);
     let machine = state.machines[&vm].clone();
-    let joins = state.user_data.get(&vm).is_some_and(|data| data.contains("kubeadm"));
+    let joins = state
+        .user_data
+        .get(&vm)
+        .is_some_and(|data| data.contains("kubeadm"));
     if joins && !state.never_join.contains(&machine.name) {
         state.nodes.insert(machine.name.clone(), world::node(&machine));
     }
@@ -180,7 +191,12 @@ impl Cloud for World {
     }
 
     async fn start(&self, id: VmId) -> Answer<CloudJobId> {
-        self.on_machine("startVirtualMachine", id, &[MachineState::Stopped], Doing::Start(id))
+        self.on_machine(
+            "startVirtualMachine",
+            id,
+            &[MachineState::Stopped],
+            Doing::Start(id),
+        )
     }
 
     async fn stop(&self, id: VmId) -> Answer<CloudJobId> {
@@ -191,7 +207,12 @@ impl Cloud for World {
         self.on_machine(
             "destroyVirtualMachine",
             id,
-            &[MachineState::Running, MachineState::Stopped, MachineState::Error, MachineState::Starting],
+            &[
+                MachineState::Running,
+                MachineState::Stopped,
+                MachineState::Error,
+                MachineState::Starting,
+            ],
             Doing::Destroy(id),
         )
     }
@@ -244,7 +265,12 @@ impl Cloud for World {
 
     async fn forwarding_rules(&self, ip: PublicIpId) -> Answer<Vec<ForwardingRule>> {
         self.cloud("listPortForwardingRules", |state| {
-            Ok(state.forwards.iter().filter(|rule| rule.ip_id == ip).cloned().collect())
+            Ok(state
+                .forwards
+                .iter()
+                .filter(|rule| rule.ip_id == ip)
+                .cloned()
+                .collect())
         })
     }
 
@@ -307,7 +333,10 @@ impl Cloud for World {
         end_port: u16,
     ) -> Answer<Submitted<RuleId>> {
         self.cloud("createFirewallRule", |state| {
-            let same = state.firewalls.iter().any(|rule| rule.start_port == Some(start_port));
+            let same = state
+                .firewalls
+                .iter()
+                .any(|rule| rule.start_port == Some(start_port));
             if same {
                 return Err(CloudError {
                     kind: CloudErrorKind::Answer(537),
@@ -392,7 +421,12 @@ impl Cloud for World {
     }
 
     async fn zone(&self, id: ZoneId) -> Answer<Option<Zone>> {
-        self.cloud("listZones", |_| Ok(Some(Zone { id, name: "zone".into() })))
+        self.cloud("listZones", |_| {
+            Ok(Some(Zone {
+                id,
+                name: "zone".into(),
+            }))
+        })
     }
 
     async fn identity(&self) -> Answer<CloudIdentity> {

@@ -61,9 +61,18 @@ impl Faults {
         let count = self.counts.entry(name.to_owned()).or_default();
         *count += 1;
         let numbered = format!("{name}#{count}");
-        let once = self.once.as_ref().filter(|(call, _)| *call == numbered).map(|(_, mode)| *mode);
+        let once = self
+            .once
+            .as_ref()
+            .filter(|(call, _)| *call == numbered)
+            .map(|(_, mode)| *mode);
         self.calls.push(numbered);
-        once.or_else(|| self.always.iter().find(|(call, _)| name.starts_with(call.as_str())).map(|(_, m)| *m))
+        once.or_else(|| {
+            self.always
+                .iter()
+                .find(|(call, _)| name.starts_with(call.as_str()))
+                .map(|(_, m)| *m)
+        })
     }
 
     /// Makes one numbered call fail.

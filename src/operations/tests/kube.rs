@@ -21,7 +21,11 @@ type Answer<T> = Result<T, KubeError>;
 fn failed(mode: Mode) -> KubeError {
     KubeError {
         text: format!("fault injected ({mode:?})"),
-        kind: if mode.away() { KubeErrorKind::ApiAway } else { KubeErrorKind::Failed },
+        kind: if mode.away() {
+            KubeErrorKind::ApiAway
+        } else {
+            KubeErrorKind::Failed
+        },
         effect: mode.effect(),
         retry: mode.retry(),
     }
@@ -62,7 +66,8 @@ impl World {
 
     /// Whether the target leads to the control node that it names.
     fn reached(&self, via: &Via) -> Answer<()> {
-        self.reach(&via.target).map_err(|text| error(KubeErrorKind::ControlNode, text))
+        self.reach(&via.target)
+            .map_err(|text| error(KubeErrorKind::ControlNode, text))
     }
 }
 
@@ -75,7 +80,10 @@ impl State {
         let on_it: Vec<usize> = (0..self.pods.len())
             .filter(|index| self.pods[*index].0 == node && would_move(&self.pods[*index].1))
             .collect();
-        if let Some(index) = on_it.iter().find(|index| self.pods[**index].1.controller.is_none()) {
+        if let Some(index) = on_it
+            .iter()
+            .find(|index| self.pods[**index].1.controller.is_none())
+        {
             let pod = &self.pods[*index].1;
             let text = format!(
                 "error: unable to drain node \"{node}\" due to error: cannot delete cannot delete Pods that \
@@ -136,7 +144,12 @@ impl Kube for World {
 
     async fn pods_on(&self, via: &Via, node: &str) -> Answer<Vec<Pod>> {
         self.reads(via, "pods_on", |state| {
-            Ok(state.pods.iter().filter(|(on, _)| on == node).map(|(_, pod)| pod.clone()).collect())
+            Ok(state
+                .pods
+                .iter()
+                .filter(|(on, _)| on == node)
+                .map(|(_, pod)| pod.clone())
+                .collect())
         })
     }
 
@@ -170,10 +183,23 @@ impl Kube for World {
             if let Some(run) = state.runs.get(&run_name(key)) {
                 return Ok(run.state.clone());
             }
-            if state.runs.values().any(|run| run.node == node && matches!(run.state, RunState::Running { .. })) {
-                state.violations.push(format!("a second drain of {node} beside the first"));
+            if state
+                .runs
+                .values()
+                .any(|run| run.node == node && matches!(run.state, RunState::Running { .. }))
+            {
+                state
+                    .violations
+                    .push(format!("a second drain of {node} beside the first"));
             }
-            state.did(format!("drain {node} {}", if timeout_secs > 0 { "in time" } else { "without time" }));
+            state.did(format!(
+                "drain {node} {}",
+                if timeout_secs > 0 {
+                    "in time"
+                } else {
+                    "without time"
+                }
+            ));
             let run = Run {
                 node: node.to_owned(),
                 state: RunState::Running { since: now },
@@ -200,8 +226,8 @@ impl Kube for World {
 
     async fn evict(&self, via: &Via, namespace: &str, name: &str) -> Answer<Eviction> {
         self.changes(via, "evict", |state| {
-            let found =
-                (0..state.pods.len()).find(|i| state.pods[*i].1.name == name && state.pods[*i].1.namespace == namespace);
+            let found = (0..state.pods.len())
+                .find(|i| state.pods[*i].1.name == name && state.pods[*i].1.namespace == namespace);
             if let Some(index) = found {
                 state.reschedule(index);
             }
@@ -213,9 +239,15 @@ impl Kube for World {
     async fn delete_node(&self, via: &Via, node: &str) -> Answer<()> {
         self.changes(via, &format!("delete_node {node}"), |state| {
             if state.nodes.remove(node).is_some() {
-                let moving = state.pods.iter().filter(|(on, pod)| on == node && would_move(pod)).count();
+                let moving = state
+                    .pods
+                    .iter()
+                    .filter(|(on, pod)| on == node && would_move(pod))
+                    .count();
                 if moving > 0 {
-                    state.violations.push(format!("{node} was deleted with {moving} pods on it"));
+                    state
+                        .violations
+                        .push(format!("{node} was deleted with {moving} pods on it"));
                 }
                 state.pods.retain(|(on, _)| on != node);
                 state.did(format!("delete node {node}"));
@@ -226,9 +258,11 @@ impl Kube for World {
 
     async fn join_command(&self, via: &Via) -> Answer<SecretString> {
         self.changes(via, "join_command", |_| {
-            Ok("kubeadm join 10.1.1.1:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash \
+            Ok(
+                "kubeadm join 10.1.1.1:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash \
                 sha256:00ff"
-                .into())
+                    .into(),
+            )
         })
     }
 
@@ -239,10 +273,18 @@ impl Kube for World {
 
 /// A drain ends as soon as somebody looks.
 fn finish(state: &mut State, key: &RunKey, now: Timestamp) -> RunState {
-    let Some(run) = state.runs.get(&run_name(key)).cloned() else { return RunState::NotStarted };
-    let RunState::Running { since } = run.state else { return run.state };
+    let Some(run) = state.runs.get(&run_name(key)).cloned() else {
+        return RunState::NotStarted;
+    };
+    let RunState::Running { since } = run.state else {
+        return run.state;
+    };
     let output = state.drain(&run.node);
-    let end = RunState::Ended { since, at: now, output };
+    let end = RunState::Ended {
+        since,
+        at: now,
+        output,
+    };
     if let Some(run) = state.runs.get_mut(&run_name(key)) {
         run.state = end.clone();
     }

@@ -17,7 +17,11 @@ type Answer<T> = Result<T, ShellError>;
 fn failed(mode: Mode) -> ShellError {
     ShellError {
         text: format!("fault injected ({mode:?})"),
-        kind: if mode.happens() { ShellErrorKind::Lost } else { ShellErrorKind::Away },
+        kind: if mode.happens() {
+            ShellErrorKind::Lost
+        } else {
+            ShellErrorKind::Away
+        },
         effect: mode.effect(),
         retry: mode.retry(),
     }
@@ -36,10 +40,9 @@ impl World {
     /// Whether a target leads to the machine that it names, as the rules stand now.
     pub(super) fn reach(&self, target: &NodeTarget) -> Result<(), String> {
         let mut state = self.state();
-        let rule = state
-            .forwards
-            .iter()
-            .find(|rule| !rule.revoked && rule.public_port == target.port && target.host == ADDRESS.to_string());
+        let rule = state.forwards.iter().find(|rule| {
+            !rule.revoked && rule.public_port == target.port && target.host == ADDRESS.to_string()
+        });
         let Some(vm) = rule.and_then(|rule| rule.vm_id) else {
             return Err(format!("nothing listens on port {}", target.port));
         };
@@ -51,10 +54,15 @@ impl World {
         let up = state.machines.get(&vm).is_some_and(|machine| {
             matches!(
                 machine.state,
-                crate::domain::observed::MachineState::Running | crate::domain::observed::MachineState::Migrating
+                crate::domain::observed::MachineState::Running
+                    | crate::domain::observed::MachineState::Migrating
             )
         });
-        if up { Ok(()) } else { Err(format!("{} is off", target.vm_name)) }
+        if up {
+            Ok(())
+        } else {
+            Err(format!("{} is off", target.vm_name))
+        }
     }
 
     fn shell<T>(

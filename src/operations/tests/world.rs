@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::faults::{Faults, Mode};
-use crate::domain::id::{CloudJobId, IsoId, NetworkId, OfferingId, PublicIpId, RuleId, TemplateId, VmId, ZoneId};
+use crate::domain::id::{
+    CloudJobId, IsoId, NetworkId, OfferingId, PublicIpId, RuleId, TemplateId, VmId, ZoneId,
+};
 use crate::domain::observed::{
     Budget, FirewallRule, ForwardingRule, KubeNode, Machine, MachineState, Nic, Pod, VolumeAttachment,
 };
@@ -163,7 +165,8 @@ impl World {
 
     /// Lets time pass at once.
     pub(super) fn advance(&self, time: Duration) {
-        self.ahead_ms.fetch_add(time.as_millis().try_into().unwrap(), Ordering::Relaxed);
+        self.ahead_ms
+            .fetch_add(time.as_millis().try_into().unwrap(), Ordering::Relaxed);
     }
 
     /// One call of a port: counted, failed as told, applied unless it fails before.
@@ -195,11 +198,17 @@ impl State {
     }
 
     pub(super) fn name_of(&self, vm: VmId) -> String {
-        self.machines.get(&vm).map_or_else(|| format!("unknown {vm}"), |machine| machine.name.clone())
+        self.machines
+            .get(&vm)
+            .map_or_else(|| format!("unknown {vm}"), |machine| machine.name.clone())
     }
 
     pub(super) fn named(&self, name: &str) -> VmId {
-        self.machines.values().find(|machine| machine.name == name).map(|machine| machine.id).unwrap()
+        self.machines
+            .values()
+            .find(|machine| machine.name == name)
+            .map(|machine| machine.id)
+            .unwrap()
     }
 
     pub(super) fn did(&mut self, what: impl Into<String>) {
@@ -241,7 +250,10 @@ impl State {
 
     /// Moves a pod to any node that takes it.
     pub(super) fn reschedule(&mut self, index: usize) {
-        let place = self.nodes.values().find(|node| node.ready && !node.unschedulable && !node.control_plane);
+        let place = self
+            .nodes
+            .values()
+            .find(|node| node.ready && !node.unschedulable && !node.control_plane);
         let place = place.map(|node| node.name.clone()).unwrap_or_default();
         self.pods[index].0 = place;
     }

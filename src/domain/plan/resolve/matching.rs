@@ -32,7 +32,7 @@ pub(super) fn node_witness(
     })
 }
 
-fn match_node<'a>(
+pub(super) fn match_node<'a>(
     member: &Member,
     machine: Option<&Machine>,
     facts: Facts<'a>,

@@ -229,21 +229,60 @@ pub fn resolve(facts: Facts<'_>) -> Result<Vec<Resolved>, ResolveError> {
     Ok(resolved)
 }
 
+/// Machine and endpoint of every member, before any node is known: enough to reach a control node.
+#[must_use]
+pub fn endpoints(facts: Facts<'_>) -> Vec<Resolved> {
+    let members = facts.members.iter().enumerate();
+    members
+        .map(|(index, member)| without_node(facts, index, member))
+        .collect()
+}
+
+/// The node of one member among these, if one matches.
+///
+/// # Errors
+/// When more than one does, or the one that does is another machine's.
+pub fn find_node(
+    member: &Member,
+    machine: Option<&Machine>,
+    nodes: &[KubeNode],
+) -> Result<Option<KubeNode>, ResolveError> {
+    let members = std::slice::from_ref(member);
+    let machines = machine.map(std::slice::from_ref).unwrap_or_default();
+    let reach = Reach::Direct { port: SSH_PORT };
+    let facts = Facts {
+        members,
+        machines,
+        nodes,
+        rules: &[],
+        reach,
+    };
+    Ok(matching::match_node(member, machine, facts)?.cloned())
+}
+
 fn resolve_one(facts: Facts<'_>, index: usize, member: &Member) -> Result<Resolved, ResolveError> {
     let machine = facts.machines.iter().find(|machine| machine.id == member.vm_id);
     Ok(Resolved {
+        node: matching::node_witness(member, machine, facts)?,
+        ..without_node(facts, index, member)
+    })
+}
+
+fn without_node(facts: Facts<'_>, index: usize, member: &Member) -> Resolved {
+    let machine = facts.machines.iter().find(|machine| machine.id == member.vm_id);
+    Resolved {
         vm_id: member.vm_id,
         vm_name: member.vm_name.clone(),
         role: member.role,
         external: member.external,
         machine: machine_witness(machine, facts.machines),
-        node: matching::node_witness(member, machine, facts)?,
+        node: NodeWitness::NotExpected,
         endpoint: endpoint::endpoint(member, machine, index, facts),
         host_keys: member.host_keys.clone(),
         addresses: machine.map(addresses).unwrap_or_default(),
         cores: machine.map_or(0, |machine| machine.cpu_number),
         memory_mb: machine.map_or(0, |machine| machine.memory_mb),
-    })
+    }
 }
 
 /// What the cloud says of one member's machine, given all machines of members that it shows.
