@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::machine::{self, Asked, again_before_deadline, pace};
+use super::media;
 use super::rules;
 use super::talk::Talk;
 use super::trouble::Trouble;
 use super::userdata;
 use crate::domain::cluster::{MatchedNode, Member, Role};
-use crate::domain::id::{PublicIpId, VmId};
+use crate::domain::id::VmId;
 use crate::domain::observed::{Machine, MachineState};
 use crate::domain::plan::resolve::{Reach, find_node};
 use crate::domain::plan::scale::{Addition, Mould, ScalePlan};
-use crate::jobs::rows::{ClusterRule, LedgerKind, NewMember, RuleKind, RulePurpose};
+use crate::jobs::rows::{LedgerKind, NewMember};
 use crate::jobs::{OpCx, StepResult, fail, wait};
 use crate::ports::cloud::{MachineQuery, MachineSpec};
 
@@ -154,7 +155,7 @@ async fn ensure_machine(
                 });
             }
         }
-        Err(error) => return refused(again_before_deadline(cx, error)?),
+        Err(error) => return refused(again_before_deadline(cx, &error)?),
     }
     if let Some(reason) = cx.ended() {
         return Ok(Made::No(format!("it was not made: {reason}")));
@@ -179,7 +180,7 @@ async fn ensure_machine(
                 refused: None,
             },
         }),
-        Err(error) => refused(again_before_deadline(cx, error)?),
+        Err(error) => refused(again_before_deadline(cx, &error)?),
     }
 }
 
@@ -228,14 +229,14 @@ async fn come_up(
     let cx = talk.cx;
     let name = addition.name.as_str();
     if let Err(cause) = cx
-        .step("deployed", name, wait_running(talk, vm_id, asked))
+        .step("deployed", name, Box::pin(wait_running(talk, vm_id, asked)))
         .await?
     {
         return Ok(Err(cause));
     }
     if let Some(iso) = mould.iso_id {
         let asked = cx
-            .step("attach_iso", name, machine::ask_attach(cx, vm_id, iso))
+            .step("attach_iso", name, Box::pin(media::ask_attach(cx, vm_id, iso)))
             .await?;
         let until = asked.at + Duration::from_mins(2);
         let what = format!("the ISO is being attached to VM {name}");
@@ -247,8 +248,8 @@ async fn come_up(
     if let (Some(port), Some(ip), Reach::Forwarded { address }) =
         (addition.public_port, plan.ip_id, plan.reach)
     {
-        let place = Place { ip, address, port };
-        if let Err(cause) = ensure_rules(talk, name, vm_id, place).await? {
+        let place = rules::Place { ip, address, port };
+        if let Err(cause) = rules::ensure_rules(talk, name, vm_id, place).await? {
             return Ok(Err(cause));
         }
     }
@@ -295,64 +296,6 @@ async fn wait_running(talk: &Talk<'_>, vm_id: VmId, asked: &Asked) -> StepResult
             Ok(Err(format!("its VM is {}{cause}", machine::state_words(state))))
         }
     }
-}
-
-/// Where a machine's SSH is to stand.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    /// The address.
-    pub ip: PublicIpId,
-    /// The address itself.
-    pub address: std::net::IpAddr,
-    /// The wanted public port.
-    pub port: u16,
-}
-
-/// Makes forwarding and, where no range covers it, firewall rule; both become ours.
-pub async fn ensure_rules(
-    talk: &Talk<'_>,
-    subject: &str,
-    vm_id: VmId,
-    place: Place,
-) -> StepResult<Result<(), String>> {
-    let cx = talk.cx;
-    let make = rules::ensure_forward(cx, place.ip, vm_id, place.port);
-    let forward = cx.step("forward", subject, make).await?;
-    let open = cx
-        .step("open", subject, rules::ensure_open(cx, place.ip, forward.port))
-        .await?;
-    let rows = [(RuleKind::Forwarding, &forward), (RuleKind::Firewall, &open)];
-    cx.commit("rules", subject, async |tx| {
-        for (kind, made) in rows {
-            if let Some(id) = made.rule {
-                tx.put_rule(&ClusterRule {
-                    cloud_id: id,
-                    kind,
-                    vm_id: Some(vm_id),
-                    purpose: RulePurpose::Ssh,
-                    public_ip_id: place.ip,
-                    address: place.address,
-                    public_port: made.port,
-                    public_end_port: made.port,
-                })
-                .await?;
-            }
-        }
-        Ok(())
-    })
-    .await?;
-    for (name, made) in [("forward_made", &forward), ("open_made", &open)] {
-        let until = made.asked.at + Duration::from_mins(2);
-        let what = format!("the rule on public port {} is being made", made.port);
-        let done = machine::wait_done(cx, &made.asked, &what, until, talk.poll_cap);
-        if let Err(cause) = cx.step(name, subject, done).await? {
-            return Ok(Err(format!(
-                "the rule on public port {} could not be made: {cause}",
-                made.port
-            )));
-        }
-    }
-    Ok(Ok(()))
 }
 
 /// Waits until the machine's node is there and Ready, at most until the deadline.
@@ -402,10 +345,8 @@ async fn detach(talk: &Talk<'_>, mould: &Mould, name: &str, vm_id: VmId) -> Step
     if mould.iso_id.is_none() {
         return Ok(());
     }
-    let asked = cx
-        .step("detach_iso", name, machine::ask_detach(cx, vm_id))
-        .await?;
-    let done = machine::wait_detached(cx, vm_id, &asked, talk.poll_cap);
+    let asked = cx.step("detach_iso", name, media::ask_detach(cx, vm_id)).await?;
+    let done = media::wait_detached(cx, vm_id, &asked, talk.poll_cap);
     cx.step("iso_detached", name, done).await?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::trouble::{look_again, next_look};
-use crate::domain::id::{CloudJobId, IsoId, OfferingId, VmId};
+use crate::domain::id::{CloudJobId, OfferingId, VmId};
 use crate::domain::job::time_left;
 use crate::domain::observed::{Machine, MachineState};
 use crate::jobs::rows::{CloudKind, CloudObject, LedgerKind};
@@ -132,7 +132,7 @@ pub async fn ask_destroy(cx: &OpCx, vm_id: VmId, until: Timestamp) -> StepResult
     let now = cx.now();
     let machine = match look(cx, vm_id).await {
         Ok(machine) => machine,
-        Err(error) => return again_or_refused(cx, error, until),
+        Err(error) => return again_or_refused(cx, &error, until),
     };
     if destroyed(machine.as_ref()) {
         return Ok(Asked::already(now));
@@ -144,15 +144,15 @@ pub async fn ask_destroy(cx: &OpCx, vm_id: VmId, until: Timestamp) -> StepResult
             refused: None,
         }),
         Err(error) if error.kind == CloudErrorKind::NotFound => Ok(Asked::already(now)),
-        Err(error) => again_or_refused(cx, error, until),
+        Err(error) => again_or_refused(cx, &error, until),
     }
 }
 
 /// Tries again while there is time; then, or when the cloud will never do it, it is refused.
 #[track_caller]
-fn again_or_refused(cx: &OpCx, error: CloudError, until: Timestamp) -> StepResult<Asked> {
+fn again_or_refused(cx: &OpCx, error: &CloudError, until: Timestamp) -> StepResult<Asked> {
     let left = time_left(cx.now(), until);
-    if worth_another(&error) && !left.is_zero() {
+    if worth_another(error) && !left.is_zero() {
         return Err(wait(error.to_string(), Duration::from_secs(2).min(left)));
     }
     Ok(Asked {
@@ -266,7 +266,7 @@ pub async fn ask_expunge(cx: &OpCx, vm_id: VmId, vm_name: &str, until: Timestamp
             Ok(None) => Ok(Asked::already(now)),
             // Asked or not: it is being done, or it is a leftover that the background asks for again.
             Ok(Some(machine)) if machine.state == MachineState::Expunging => Ok(Asked::already(now)),
-            _ => again_or_refused(cx, error, until),
+            _ => again_or_refused(cx, &error, until),
         },
     }
 }
@@ -341,7 +341,7 @@ pub async fn ask_resize(cx: &OpCx, vm_id: VmId, offering: OfferingId) -> StepRes
     match look(cx, vm_id).await {
         Ok(Some(machine)) if machine.offering_id == Some(offering) => return Ok(Asked::already(now)),
         Ok(_) => {}
-        Err(error) => return again_before_deadline(cx, error),
+        Err(error) => return again_before_deadline(cx, &error),
     }
     match cx.ports().cloud.resize(vm_id, offering).await {
         Ok(job) => Ok(Asked {
@@ -349,14 +349,14 @@ pub async fn ask_resize(cx: &OpCx, vm_id: VmId, offering: OfferingId) -> StepRes
             job: Some(job),
             refused: None,
         }),
-        Err(error) => again_before_deadline(cx, error),
+        Err(error) => again_before_deadline(cx, &error),
     }
 }
 
 /// Tries again until the deadline; then, or when the cloud will never do it, it is refused.
 #[track_caller]
-pub fn again_before_deadline(cx: &OpCx, error: CloudError) -> StepResult<Asked> {
-    if worth_another(&error) && cx.ended().is_none() {
+pub fn again_before_deadline(cx: &OpCx, error: &CloudError) -> StepResult<Asked> {
+    if worth_another(error) && cx.ended().is_none() {
         let pause = if error.effect == Effect::DidNotHappen {
             1
         } else {
@@ -395,72 +395,6 @@ pub async fn wait_done(
             })
         }
     }
-}
-
-/// Asks the cloud to put an ISO into a machine's drive. The ledger row stands before.
-pub async fn ask_attach(cx: &OpCx, vm_id: VmId, iso: IsoId) -> StepResult<Asked> {
-    let now = cx.now();
-    match look(cx, vm_id).await {
-        Ok(Some(machine)) if machine.iso_id == Some(iso) => {
-            cx.db()
-                .ledger_put(LedgerKind::Iso, &vm_id.to_string(), &json!({ "iso": iso }))
-                .await?;
-            return Ok(Asked::already(now));
-        }
-        Ok(_) => {}
-        Err(error) => return again_before_deadline(cx, error),
-    }
-    cx.db()
-        .ledger_put(LedgerKind::Iso, &vm_id.to_string(), &json!({ "iso": iso }))
-        .await?;
-    match cx.ports().cloud.attach_iso(vm_id, iso).await {
-        Ok(job) => Ok(Asked {
-            at: now,
-            job: Some(job),
-            refused: None,
-        }),
-        Err(error) => again_before_deadline(cx, error),
-    }
-}
-
-/// Asks the cloud to take the ISO out again. What cannot be asked stays in the ledger.
-pub async fn ask_detach(cx: &OpCx, vm_id: VmId) -> StepResult<Asked> {
-    let now = cx.now();
-    match look(cx, vm_id).await {
-        Ok(Some(machine)) if machine.iso_id.is_some() => {}
-        Ok(_) => return Ok(Asked::already(now)),
-        Err(error) => {
-            return Ok(Asked {
-                at: now,
-                job: None,
-                refused: Some(error.to_string()),
-            });
-        }
-    }
-    match cx.ports().cloud.detach_iso(vm_id).await {
-        Ok(job) => Ok(Asked {
-            at: now,
-            job: Some(job),
-            refused: None,
-        }),
-        Err(error) => Ok(Asked {
-            at: now,
-            job: None,
-            refused: Some(error.to_string()),
-        }),
-    }
-}
-
-/// Follows a detach; the ledger row goes when it is done.
-pub async fn wait_detached(cx: &OpCx, vm_id: VmId, asked: &Asked, cap: Duration) -> StepResult<bool> {
-    let until = asked.at + Duration::from_mins(1);
-    let done = wait_done(cx, asked, "the ISO is being detached", until, cap)
-        .await?
-        .is_ok();
-    if done {
-        cx.db().ledger_drop(LedgerKind::Iso, &vm_id.to_string()).await?;
-    }
-    Ok(done)
 }
 
 /// The pause before the next look, for steps that follow something of their own.

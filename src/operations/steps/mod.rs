@@ -6,15 +6,19 @@
 //! sleeps: it answers [`crate::jobs::wait`]. `ensure_x` finds or makes, `wait_x` only looks, `drop_x` accepts
 //! "already gone".
 
+mod attempt;
 pub mod cordon;
 pub mod drain;
 pub mod join;
 pub mod machine;
+pub mod media;
+pub mod mould;
 pub mod plan;
 pub mod proof;
 pub mod remove;
 pub mod rules;
 pub mod settle;
+pub mod stranded;
 pub mod talk;
 pub mod together;
 pub mod trouble;

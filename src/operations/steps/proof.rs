@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::drain::witness;
+use super::attempt::witness;
 use super::talk::Talk;
 use super::trouble::look_again;
 use crate::domain::observed::{KubeNode, Pod};

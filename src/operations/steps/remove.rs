@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::drain::settings;
@@ -22,7 +21,7 @@ use crate::domain::event::{Level, Stage};
 use crate::domain::id::VmId;
 use crate::domain::job::time_left;
 use crate::domain::plan::rules::leaving_with;
-use crate::domain::plan::scale::{Leave, Removal};
+use crate::domain::plan::scale::Removal;
 use crate::domain::settings::EXPUNGE_WAIT;
 use crate::jobs::rows::{FencedTx, LedgerKind};
 use crate::jobs::{StepResult, wait};
@@ -31,9 +30,9 @@ use crate::ports::shell::{Access, Command};
 /// How many nodes leave at the same time, at most.
 const TOGETHER: usize = 10;
 /// Tries of `kubectl delete node`.
-const DELETE_TRIES: u32 = 5;
+pub(super) const DELETE_TRIES: u32 = 5;
 /// The pause between them.
-const DELETE_PAUSE: Duration = Duration::from_secs(10);
+pub(super) const DELETE_PAUSE: Duration = Duration::from_secs(10);
 /// The time of one node's removal, from when it begins.
 const NODE_LIMIT: Duration = Duration::from_mins(10);
 
@@ -179,7 +178,8 @@ async fn delete(talk: &Talk<'_>, removal: &Removal, removing: Removing<'_>) -> S
             Err((at, text)) => {
                 last = text;
                 if number < DELETE_TRIES {
-                    cx.step("delete_pause", &subject, pause(talk, node, at)).await?;
+                    cx.step("delete_pause", &subject, async { pause(talk, node, at) })
+                        .await?;
                 }
             }
         }
@@ -191,7 +191,7 @@ async fn delete(talk: &Talk<'_>, removal: &Removal, removing: Removing<'_>) -> S
     )))
 }
 
-async fn delete_once(talk: &Talk<'_>, node: &str) -> StepResult<Result<(), (Timestamp, String)>> {
+pub(super) async fn delete_once(talk: &Talk<'_>, node: &str) -> StepResult<Result<(), (Timestamp, String)>> {
     let kube = &talk.cx.ports().kube;
     let deleted = talk
         .kube(|via| async move { kube.delete_node(&via, node).await }.boxed())
@@ -199,7 +199,7 @@ async fn delete_once(talk: &Talk<'_>, node: &str) -> StepResult<Result<(), (Time
     Ok(deleted.map_err(|error| (talk.cx.now(), error.text)))
 }
 
-async fn pause(talk: &Talk<'_>, node: &str, since: Timestamp) -> StepResult<()> {
+fn pause(talk: &Talk<'_>, node: &str, since: Timestamp) -> StepResult<()> {
     let left = time_left(talk.cx.now(), since + DELETE_PAUSE);
     if left.is_zero() {
         return Ok(());
@@ -232,7 +232,7 @@ pub async fn destroy(talk: &Talk<'_>, removal: &Removal) -> StepResult<Destroyed
 }
 
 /// All that follows: expunge, map entry, rules. The entry goes whatever became of the machine.
-async fn clear_up(
+pub(super) async fn clear_up(
     talk: &Talk<'_>,
     removal: &Removal,
     destroyed: Destroyed,
@@ -401,47 +401,4 @@ pub async fn say(
             Ok(tx.event(level, Stage::Completed, text).await?)
         })
         .await
-}
-
-/// A removal for a machine whose node never became Ready: nothing to prove, nothing to drain.
-#[must_use]
-pub fn of_stranded(vm_id: VmId, name: &str) -> Removal {
-    Removal {
-        vm_id,
-        vm_name: name.to_owned(),
-        node: name.to_owned(),
-        reason: crate::domain::plan::choice::Reason::NotReady,
-        leave: Leave::NodeGone,
-    }
-}
-
-/// The outcome of `kubectl delete node` for a node that never became Ready.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stranded(pub Option<String>);
-
-/// Takes out a machine that never became a Ready node.
-pub async fn remove_stranded(talk: &Talk<'_>, removal: &Removal, cluster: &str) -> StepResult<Removed> {
-    let cx = talk.cx;
-    let begun = cx
-        .step("stranded_begun", &removal.vm_name, async { Ok(cx.now()) })
-        .await?;
-    let gone = async {
-        match delete_once(talk, &removal.node).await? {
-            Ok(()) => Ok(Stranded(None)),
-            Err((at, text)) if at > begun + DELETE_PAUSE * DELETE_TRIES => Ok(Stranded(Some(text))),
-            Err((_, text)) => Err(wait(text, DELETE_PAUSE.min(Duration::from_secs(2)))),
-        }
-    };
-    let Stranded(left) = cx.step("delete_stranded", &removal.vm_name, gone).await?;
-    let destroyed = destroy(talk, removal).await?;
-    let removing = Removing {
-        cluster,
-        reached_at: None,
-        round: 1,
-    };
-    let removed = clear_up(talk, removal, destroyed, removing).await?;
-    Ok(match (removed, left) {
-        (Removed::Out, Some(text)) => Removed::OutWith(format!("its node object is left: {text}")),
-        (removed, _) => removed,
-    })
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::machine::{Asked, again_before_deadline, wait_done};
+use super::talk::Talk;
 use super::trouble::look_again;
 use crate::domain::id::{PublicIpId, RuleId, VmId};
 use crate::domain::plan::resolve::SSH_PORT;
@@ -23,10 +24,10 @@ const DROP_LIMIT: Duration = Duration::from_mins(1);
 
 /// The rules that are ours.
 pub async fn own(cx: &OpCx) -> StepResult<Vec<OwnRule>> {
-    Ok(cx.db().rules().await?.into_iter().map(own_rule).collect())
+    Ok(cx.db().rules().await?.iter().map(own_rule).collect())
 }
 
-fn own_rule(row: ClusterRule) -> OwnRule {
+fn own_rule(row: &ClusterRule) -> OwnRule {
     OwnRule {
         id: row.cloud_id,
         kind: match row.kind {
@@ -178,7 +179,7 @@ pub async fn ensure_forward(cx: &OpCx, ip: PublicIpId, vm_id: VmId, wanted: u16)
     let cloud = &cx.ports().cloud;
     let rules = match cloud.forwarding_rules(ip).await {
         Ok(rules) => rules,
-        Err(error) => return refused_making(cx, wanted, error),
+        Err(error) => return refused_making(cx, wanted, &error),
     };
     if let Some(rule) = decide::ssh_rule(&rules, vm_id) {
         return Ok(Making {
@@ -208,7 +209,7 @@ pub async fn ensure_forward(cx: &OpCx, ip: PublicIpId, vm_id: VmId, wanted: u16)
                 refused: None,
             },
         }),
-        Err(error) => refused_making(cx, port, error),
+        Err(error) => refused_making(cx, port, &error),
     }
 }
 
@@ -217,7 +218,7 @@ pub async fn ensure_open(cx: &OpCx, ip: PublicIpId, port: u16) -> StepResult<Mak
     let cloud = &cx.ports().cloud;
     let rules = match cloud.firewall_rules(ip).await {
         Ok(rules) => rules,
-        Err(error) => return refused_making(cx, port, error),
+        Err(error) => return refused_making(cx, port, &error),
     };
     if decide::is_open(&rules, port) {
         // One of exactly this port is the one whose answer was lost; a wider one is somebody else's.
@@ -240,16 +241,74 @@ pub async fn ensure_open(cx: &OpCx, ip: PublicIpId, port: u16) -> StepResult<Mak
                 refused: None,
             },
         }),
-        Err(error) => refused_making(cx, port, error),
+        Err(error) => refused_making(cx, port, &error),
     }
 }
 
 #[track_caller]
-fn refused_making(cx: &OpCx, port: u16, error: CloudError) -> StepResult<Making> {
+fn refused_making(cx: &OpCx, port: u16, error: &CloudError) -> StepResult<Making> {
     let asked = again_before_deadline(cx, error)?;
     Ok(Making {
         rule: None,
         port,
         asked,
     })
+}
+
+/// Where a machine's SSH is to stand.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// The address.
+    pub ip: PublicIpId,
+    /// The address itself.
+    pub address: std::net::IpAddr,
+    /// The wanted public port.
+    pub port: u16,
+}
+
+/// Makes forwarding and, where no range covers it, firewall rule; both become ours.
+pub async fn ensure_rules(
+    talk: &Talk<'_>,
+    subject: &str,
+    vm_id: VmId,
+    place: Place,
+) -> StepResult<Result<(), String>> {
+    let cx = talk.cx;
+    let make = ensure_forward(cx, place.ip, vm_id, place.port);
+    let forward = cx.step("forward", subject, make).await?;
+    let open = cx
+        .step("open", subject, ensure_open(cx, place.ip, forward.port))
+        .await?;
+    let rows = [(RuleKind::Forwarding, &forward), (RuleKind::Firewall, &open)];
+    cx.commit("rules", subject, async |tx| {
+        for (kind, made) in rows {
+            if let Some(id) = made.rule {
+                tx.put_rule(&ClusterRule {
+                    cloud_id: id,
+                    kind,
+                    vm_id: Some(vm_id),
+                    purpose: RulePurpose::Ssh,
+                    public_ip_id: place.ip,
+                    address: place.address,
+                    public_port: made.port,
+                    public_end_port: made.port,
+                })
+                .await?;
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    for (name, made) in [("forward_made", &forward), ("open_made", &open)] {
+        let until = made.asked.at + Duration::from_mins(2);
+        let what = format!("the rule on public port {} is being made", made.port);
+        let done = wait_done(cx, &made.asked, &what, until, talk.poll_cap);
+        if let Err(cause) = cx.step(name, subject, done).await? {
+            return Ok(Err(format!(
+                "the rule on public port {} could not be made: {cause}",
+                made.port
+            )));
+        }
+    }
+    Ok(Ok(()))
 }

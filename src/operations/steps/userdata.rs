@@ -80,7 +80,7 @@ fn words(text: &str) -> Result<Vec<String>, NoJoinCommand> {
         .map(str::trim)
         .find(|line| line.starts_with("kubeadm join "));
     let words: Vec<&str> = line.ok_or(NoJoinCommand)?.split_whitespace().collect();
-    let token = words.iter().any(|word| *word == "--token");
+    let token = words.contains(&"--token");
     if words.len() < 5 || !token || !words.iter().all(plain) {
         return Err(NoJoinCommand);
     }
