@@ -10,11 +10,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::machine::{self, Asked, again_before_deadline, pace};
+use super::machine::{self, Asked, again_before_deadline};
 use super::media;
 use super::rules;
 use super::talk::Talk;
-use super::trouble::Trouble;
+use super::trouble::{Trouble, next_look};
 use super::userdata;
 use crate::domain::cluster::{MatchedNode, Member, Role};
 use crate::domain::id::VmId;
@@ -275,7 +275,10 @@ async fn wait_running(talk: &Talk<'_>, vm_id: VmId, asked: &Asked) -> StepResult
     let seen = match machine::look(cx, vm_id).await {
         Ok(seen) => seen,
         Err(error) if cx.ended().is_none() => {
-            return Err(wait(error.to_string(), pace(cx, asked.at, talk.poll_cap)));
+            return Err(wait(
+                error.to_string(),
+                next_look(asked.at, cx.now(), talk.poll_cap),
+            ));
         }
         Err(error) => return Ok(Err(error.to_string())),
     };
@@ -289,7 +292,7 @@ async fn wait_running(talk: &Talk<'_>, vm_id: VmId, asked: &Asked) -> StepResult
         }
         (MachineState::Starting, _) if cx.ended().is_none() => Err(wait(
             format!("VM {} is starting", machine.name),
-            pace(cx, asked.at, talk.poll_cap),
+            next_look(asked.at, cx.now(), talk.poll_cap),
         )),
         (state, made) => {
             let cause = made.err().map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -319,7 +322,7 @@ async fn wait_ready(talk: &Talk<'_>, vm_id: VmId, name: &str) -> StepResult<Resu
     match cx.ended() {
         None => Err(wait(
             reason,
-            pace(cx, cx.job().created, talk.poll_cap).min(cx.time_left()),
+            next_look(cx.job().created, cx.now(), talk.poll_cap).min(cx.time_left()),
         )),
         Some(over) => Ok(Err(format!("{reason}, and {over}"))),
     }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::trouble::{look_again, next_look};
+use super::trouble::look_again;
 use crate::domain::id::{CloudJobId, OfferingId, VmId};
 use crate::domain::job::time_left;
 use crate::domain::observed::{Machine, MachineState};
@@ -395,10 +395,4 @@ pub async fn wait_done(
             })
         }
     }
-}
-
-/// The pause before the next look, for steps that follow something of their own.
-#[must_use]
-pub fn pace(cx: &OpCx, since: Timestamp, cap: Duration) -> Duration {
-    next_look(since, cx.now(), cap)
 }

@@ -10,6 +10,7 @@ mod attempt;
 pub mod cordon;
 pub mod drain;
 pub mod join;
+pub mod kubelet;
 pub mod machine;
 pub mod media;
 pub mod mould;

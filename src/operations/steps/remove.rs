@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::drain::settings;
+use super::kubelet;
 use super::machine::{self, Destroyed, Expunged, Following};
 use super::proof::{self, Proof};
 use super::rules;
@@ -25,7 +26,6 @@ use crate::domain::plan::scale::Removal;
 use crate::domain::settings::EXPUNGE_WAIT;
 use crate::jobs::rows::{FencedTx, LedgerKind};
 use crate::jobs::{StepResult, wait};
-use crate::ports::shell::{Access, Command};
 
 /// How many nodes leave at the same time, at most.
 const TOGETHER: usize = 10;
@@ -255,7 +255,7 @@ pub(super) async fn clear_up(
             .await?;
         }
         Destroyed::No { state, cause } => {
-            stop_kubelet(talk, removal).await?;
+            kubelet::stop(talk, removal).await?;
             cx.commit("drop_member", subject, async |tx| {
                 forget(tx, removal).await?;
                 let detail = json!({ "name": removal.vm_name, "state": state, "destroy_refused": true });
@@ -336,32 +336,6 @@ async fn expunge_outcome(
         }
     }
     Ok(())
-}
-
-/// A machine that could not be destroyed may still run its kubelet, which would register the node again.
-async fn stop_kubelet(talk: &Talk<'_>, removal: &Removal) -> StepResult<()> {
-    let cx = talk.cx;
-    let work = async {
-        let Some(target) = talk.member(removal.vm_id).and_then(|member| talk.target(member)) else {
-            return Ok(());
-        };
-        let subject = removal.vm_id.to_string();
-        cx.db()
-            .ledger_put(LedgerKind::Host, &subject, &json!({ "name": removal.vm_name }))
-            .await?;
-        let command = Command::new(["sudo", "systemctl", "disable", "--now", "kubelet"]);
-        let limit = Duration::from_secs(30);
-        let stopped = cx
-            .ports()
-            .shell
-            .exec(&target, cx.fence(), Access::Changes, &command, limit)
-            .await;
-        if stopped.is_ok_and(|output| output.ok()) {
-            cx.db().ledger_drop(LedgerKind::Host, &subject).await?;
-        }
-        Ok(())
-    };
-    cx.step("stop_kubelet", &removal.vm_name, work).await
 }
 
 /// Drops our rules of a machine that left. Says what could not be dropped.
