@@ -2,9 +2,11 @@
 //!
 //! What this must not know: decisions. It builds, connects and starts what other modules define.
 
+pub mod manage;
 pub mod postgres;
 pub mod service;
 pub mod up;
+pub mod work;
 
 use std::sync::Arc;
 use std::time::Duration;

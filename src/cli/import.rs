@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{Installation, print};
-use crate::app::service::ImportOutcome;
+use crate::app::manage::ImportOutcome;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {

@@ -2,9 +2,11 @@
 //!
 //! What this must not know: anything but the composition root.
 
+mod admin;
 mod check;
 mod import;
 mod migrate;
+mod serve;
 mod up;
 
 use std::fmt;
@@ -15,7 +17,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::app::service::Parts;
+use crate::app::service::{Parts, Process};
 use crate::telemetry::{self, LogFormat};
 use crate::{app, config};
 
@@ -37,6 +39,12 @@ struct Arguments {
 enum Command {
     /// Start all that is needed in one data folder: a private Postgres, the lab, the service and its workers.
     Up(up::Arguments),
+    /// Serve the API, run jobs and background work.
+    Serve(serve::Arguments),
+    /// Run jobs and background work, without the API.
+    Worker(serve::Arguments),
+    /// Make accounts, users with keys, and versions.
+    Admin(admin::Arguments),
     /// Bring a cluster that already runs under management.
     Import(import::Arguments),
     /// Judge the invariants from database, cloud and clusters; changes nothing.
@@ -123,6 +131,9 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<tokio::runtime::Runtime> {
 async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Up(arguments) => up::run(arguments).await,
+        Command::Serve(arguments) => serve::run(arguments, Process::Serve).await,
+        Command::Worker(arguments) => serve::run(arguments, Process::Worker).await,
+        Command::Admin(arguments) => admin::run(arguments).await,
         Command::Import(arguments) => import::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
         Command::Migrate(arguments) => migrate::run(arguments).await,

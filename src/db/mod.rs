@@ -86,6 +86,9 @@ pub fn pools_with(options: PgConnectOptions) -> Pools {
     }
 }
 
+/// Where the migrator notes what it has done.
+const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
+
 /// The migrations of this binary. Newer ones in the database are tolerated, so that an older replica runs
 /// beside a newer one.
 #[must_use]
@@ -98,4 +101,38 @@ pub fn migrator() -> Migrator {
 /// Brings the schema up to date. Replicas may do so together: the migrator takes a lock.
 pub async fn migrate(pool: &PgPool) -> Result<(), sqlx::migrate::MigrateError> {
     migrator().run(pool).await
+}
+
+/// How the schema of a database relates to this binary's migrations.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// It lacks some.
+    #[error("the schema lacks {0} migration(s) of this version")]
+    Behind(usize),
+    /// It cannot be looked at.
+    #[error(transparent)]
+    Unreadable(#[from] sqlx::migrate::MigrateError),
+}
+
+/// Makes sure that the schema has every migration of this binary; newer ones are tolerated.
+///
+/// # Errors
+/// [`SchemaError`].
+pub async fn check_schema(pool: &PgPool) -> Result<(), SchemaError> {
+    use sqlx::migrate::{Migrate as _, MigrateError};
+    let mut conn = pool.acquire().await.map_err(MigrateError::Execute)?;
+    // Refuses a database without the table of migrations as one that lacks them all.
+    let applied = conn
+        .list_applied_migrations(MIGRATIONS_TABLE)
+        .await
+        .unwrap_or_default();
+    let missing = migrator()
+        .iter()
+        .filter(|wanted| applied.iter().all(|found| found.version != wanted.version))
+        .count();
+    if missing == 0 {
+        Ok(())
+    } else {
+        Err(SchemaError::Behind(missing))
+    }
 }

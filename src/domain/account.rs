@@ -65,6 +65,19 @@ pub fn shown_path(path: &str) -> String {
     format!("ROOT{}", path.trim_end_matches('/'))
 }
 
+/// A path as stored, of one as people write it: `ROOT/a/b`, `/a/b`, `a/b/` are `/a/b/`; `ROOT` and `/` are `/`.
+#[must_use]
+pub fn stored_path(written: &str) -> String {
+    let parts: Vec<&str> = written.split('/').filter(|part| !part.is_empty()).collect();
+    let below = match parts.split_first() {
+        Some((first, rest)) if first.eq_ignore_ascii_case("root") => rest,
+        _ => parts.as_slice(),
+    };
+    below
+        .iter()
+        .fold("/".to_owned(), |path, part| format!("{path}{part}/"))
+}
+
 /// An account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {

@@ -4,5 +4,6 @@
 //!
 //! What this must not know: operations, adapters, the wire.
 
+pub mod admin;
 pub mod check;
 pub mod import;

@@ -4,8 +4,6 @@
 
 mod classify;
 mod read;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

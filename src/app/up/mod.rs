@@ -6,6 +6,7 @@
 //! What this must not know: what is stored in the database or done by jobs; it starts what does.
 
 pub mod child;
+mod first_steps;
 pub mod folder;
 pub mod lab;
 pub mod settings;
@@ -20,8 +21,10 @@ use anyhow::{Context as _, bail};
 use self::folder::Folder;
 use self::lab::LabProcess;
 use self::settings::Settings;
-use super::postgres;
-use crate::lifecycle::{self, Ended, Lifecycle};
+use super::service::{self, Parts};
+use super::{postgres, work};
+use crate::lifecycle::{self, Lifecycle};
+use crate::telemetry;
 
 /// What `cksd up` was asked for.
 #[derive(Debug, Clone)]
@@ -59,12 +62,7 @@ pub async fn run(options: Options, say: impl Fn(&str)) -> anyhow::Result<()> {
             Ok(())
         }
     };
-    if let Ended::StillRunning(count) = lifecycle.end(GRACE).await {
-        tracing::warn!(
-            count,
-            "tasks did not end in time; the next start takes up their work"
-        );
-    }
+    service::end(&lifecycle, GRACE).await;
     lab::stop_living(&folder).await;
     postgres::stop(folder.path()).await?;
     drop(held);
@@ -113,7 +111,22 @@ async fn serve(
     super::migrate(&config.database_url)
         .await
         .context("migrating the database")?;
-    let _ = (lifecycle, say);
+    let parts = Parts::build(&config)?;
+    let listener = service::bind(config.listen).await?;
+    let address = listener.local_addr().context("the address of the API")?;
+    let endpoint = format!("http://{address}/client/api");
+    first_steps::administrator(&parts, folder, &endpoint).await?;
+    if lab.is_some() {
+        first_steps::world(&parts, folder)
+            .await
+            .context("importing the lab's clusters")?;
+    }
+    service::serve_api(&parts, lifecycle, listener, Some(telemetry::metrics()?)).await?;
+    work::start(&parts, &config, lifecycle).await?;
+    say(&format!(
+        "ready: {endpoint}, keys in {}",
+        folder.client_env().display()
+    ));
     match &lab {
         Some(lab) => lab.ended().await,
         None => std::future::pending().await,

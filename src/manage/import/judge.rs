@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::file::{ImportFile, MemberSection};
 use super::look::Seen;
 use super::problems;
+use crate::domain::account::stored_path;
 use crate::domain::cluster::{Member, Role, State};
 use crate::domain::id::{AccountId, InstallationId, OfferingId, VersionId, VmId};
 use crate::domain::plan::resolve::{self, Facts, NodeWitness, Reach, Resolved, SSH_PORT};
@@ -135,11 +136,11 @@ fn account(file: &ImportFile, seen: &Seen, stored: &Stored) -> Result<AccountId,
             "[cluster] account is missing and the machines show no owner: name the owning account".to_owned(),
         );
     };
-    let path = file.cluster.domain.as_deref().unwrap_or("/");
+    let path = stored_path(file.cluster.domain.as_deref().unwrap_or("/"));
     stored
         .accounts
         .iter()
-        .find(|(_, account, domain)| *account == name && domain == path)
+        .find(|(_, account, domain)| *account == name && *domain == path)
         .map(|(id, _, _)| *id)
         .ok_or_else(|| {
             format!(
