@@ -64,6 +64,11 @@ impl Wire {
         if let Some(pem) = &options.ca_pem {
             let certificates = reqwest::Certificate::from_pem_bundle(pem.as_bytes())
                 .map_err(|e| format!("the certificates for the cloud cannot be read: {e}"))?;
+            if certificates.is_empty() {
+                return Err(
+                    "the certificates for the cloud hold no PEM block; give a file with some".to_owned(),
+                );
+            }
             builder = builder.tls_certs_only(certificates);
         }
         if is_loopback(&endpoint) {

@@ -4,6 +4,8 @@
 
 mod classify;
 mod read;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

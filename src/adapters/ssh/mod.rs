@@ -5,10 +5,14 @@
 
 mod connect;
 mod faults;
+mod host_keys;
 mod pool;
 mod prove;
 pub mod quote;
 mod wrapper;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -319,7 +323,7 @@ impl NodeShell for SshShell {
     }
 
     async fn scan(&self, host: &str, port: u16) -> Result<Scan, ShellError> {
-        let (host_keys, fingerprints) = connect::host_keys(host, port).await?.into_iter().unzip();
+        let (host_keys, fingerprints) = host_keys::scan(host, port).await?.into_iter().unzip();
         Ok(Scan {
             host_keys,
             fingerprints,

@@ -31,6 +31,8 @@ pub(super) fn lay_out(spec: &NodeSpec, map: &PathMap) -> io::Result<()> {
         std::fs::set_permissions(root.join(private), std::fs::Permissions::from_mode(0o700))?;
     }
     link(&spec.kubectl, &root.join("opt/bin/kubectl"))?;
+    // Where a CloudStack node has it; a first boot that sets its own PATH finds it only there.
+    link(&map.lab().join("bin/kubeadm"), &root.join("opt/bin/kubeadm"))?;
     for (name, text) in [
         ("product_uuid", spec.vm_id.to_string()),
         ("product_name", "CloudStack KVM Hypervisor".to_owned()),
@@ -43,7 +45,7 @@ pub(super) fn lay_out(spec: &NodeSpec, map: &PathMap) -> io::Result<()> {
     shims::write(map, spec)
 }
 
-/// Links to the real kubectl, unless something that is no link was put there (an upgrade does).
+/// Links to a program, unless something that is no link was put there (an upgrade does).
 fn link(target: &Path, path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.is_symlink() => return Ok(()),

@@ -111,7 +111,7 @@ async fn user_data_is_done_once() {
          users:\n  - name: cloud\n    ssh_authorized_keys: ['{}']\nwrite_files:\n\
          - path: /opt/bin/setup\n  permissions: '0755'\n  encoding: b64\n  content: {script}\n\
          - path: /etc/systemd/x.conf\n  content: plain\n\
-         runcmd:\n- [/opt/bin/setup, 'a  b']\n- echo text >>/opt/log\n- [kubeadm, join, '10.1.1.1:6443', \
+         runcmd:\n- [/opt/bin/setup, 'a  b']\n- echo text >>/opt/log\n- [env, 'PATH=/opt/bin:/usr/bin:/bin', kubeadm, join, '10.1.1.1:6443', \
          --token, abcdef.0123456789abcdef]\n- whoami\n",
         keys::public(&other)
     );
