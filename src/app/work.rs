@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::domain::id::InstallationId;
 use crate::jobs::{Registry, Worker, WorkerOptions};
 use crate::lifecycle::Lifecycle;
+use crate::operations;
 
 /// Starts workers and background work.
 pub async fn start(parts: &Parts, config: &Config, lifecycle: &Lifecycle) -> anyhow::Result<()> {
@@ -21,7 +22,9 @@ pub async fn start(parts: &Parts, config: &Config, lifecycle: &Lifecycle) -> any
 }
 
 fn start_worker(parts: &Parts, config: &Config, lifecycle: &Lifecycle, installation: InstallationId) {
-    let registry = Registry::new(Vec::new());
+    let registry = Registry::new(operations::all(operations::Options {
+        poll_cap: config.cloud.poll_interval,
+    }));
     let mut options = WorkerOptions::new(
         &parts.pools,
         parts.ports.clone(),
