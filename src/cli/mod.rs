@@ -5,6 +5,7 @@
 mod admin;
 mod check;
 mod import;
+mod lab;
 mod migrate;
 mod serve;
 mod up;
@@ -49,6 +50,8 @@ enum Command {
     Import(import::Arguments),
     /// Judge the invariants from database, cloud and clusters; changes nothing.
     Check(check::Arguments),
+    /// Run a mini world: a CloudStack API, Kubernetes clusters, machines that answer SSH.
+    Lab(lab::Arguments),
     /// Bring the schema of the database up to date.
     Migrate(migrate::Arguments),
 }
@@ -136,6 +139,7 @@ async fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Admin(arguments) => admin::run(arguments).await,
         Command::Import(arguments) => import::run(arguments).await,
         Command::Check(arguments) => check::run(arguments).await,
+        Command::Lab(arguments) => lab::run(arguments).await,
         Command::Migrate(arguments) => migrate::run(arguments).await,
     }
 }

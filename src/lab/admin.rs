@@ -1,14 +1,15 @@
 //! The lab's own endpoint, for tests and people: unsigned, on loopback, under `/lab/`.
 //!
 //! `GET world`: what there is; `GET journal/{vm}`: what ran on a node; `GET, POST, DELETE faults`;
-//! `PATCH vm/{vm}`: plants what a preflight finds (delete protection, backups, kind).
+//! `PATCH vm/{vm}`: plants what a preflight finds (delete protection, backups, kind);
+//! `POST kubelet/{vm}/freeze|wake`, `POST api/{cluster}/hang|wake`: a kubelet or an API that says nothing.
 
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, patch};
+use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ pub(crate) fn router(world: Arc<World>) -> Router {
         .route("/lab/journal/{vm}", get(journal))
         .route("/lab/faults", get(faults).post(add_fault).delete(clear_faults))
         .route("/lab/vm/{vm}", patch(change_vm))
+        .route("/lab/kubelet/{vm}/{what}", post(kubelet))
+        .route("/lab/api/{cluster}/{what}", post(api))
         .with_state(world)
 }
 
@@ -132,5 +135,29 @@ async fn change_vm(
         StatusCode::NO_CONTENT
     } else {
         StatusCode::NOT_FOUND
+    }
+}
+
+fn done(found: bool) -> StatusCode {
+    if found {
+        StatusCode::NO_CONTENT
+    } else {
+        StatusCode::NOT_FOUND
+    }
+}
+
+async fn kubelet(State(world): State<Arc<World>>, Path((vm, what)): Path<(Uuid, String)>) -> StatusCode {
+    match what.as_str() {
+        "freeze" => done(world.freeze_kubelet(vm, true)),
+        "wake" => done(world.freeze_kubelet(vm, false)),
+        _ => StatusCode::NOT_FOUND,
+    }
+}
+
+async fn api(State(world): State<Arc<World>>, Path((cluster, what)): Path<(String, String)>) -> StatusCode {
+    match what.as_str() {
+        "hang" => done(world.hang_api(&cluster, true)),
+        "wake" => done(world.hang_api(&cluster, false)),
+        _ => StatusCode::NOT_FOUND,
     }
 }

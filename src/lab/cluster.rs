@@ -134,8 +134,9 @@ fn entry(entry: &JournalEntry) -> Value {
 
 impl Lab {
     /// Writes, for each cluster, `<cluster>.kubeconfig`, `<cluster>.key` and `<cluster>.import.toml` into a
-    /// folder, all for their owner only.
-    pub fn write_cluster_files(&self, folder: &Path) -> std::io::Result<()> {
+    /// folder, and last the file by which clients find the cloud, all for their owner only.
+    pub fn write_files(&self, folder: &Path, env_file: &Path) -> std::io::Result<()> {
+        let folder = std::fs::canonicalize(folder)?;
         for cluster in self.clusters() {
             files::save(
                 &folder.join(format!("{}.kubeconfig", cluster.name)),
@@ -149,16 +150,23 @@ impl Lab {
                 import.as_bytes(),
             )?;
         }
-        Ok(())
+        files::save(&folder.join("lab.pid"), own_process().as_bytes())?;
+        let env = format!(
+            "CLOUDSTACK_ENDPOINT={}\nCLOUDSTACK_KEY={}\nCLOUDSTACK_SECRET={}\n",
+            self.endpoint(),
+            self.api_key(),
+            self.secret_key()
+        );
+        files::save(env_file, env.as_bytes())
     }
 
     /// What `cksd import` reads to bring a cluster under management; the SSH key is at `key_file`.
     pub fn import_file(cluster: &LabCluster, key_file: &Path) -> String {
         let text = |value: &str| Value::String(value.to_owned()).to_string();
-        let project = cluster
-            .project
-            .as_ref()
-            .map(|name| format!("project = {}\n", text(name)));
+        let domain = match cluster.domain.strip_prefix("ROOT/") {
+            Some(below) => format!("/{below}/"),
+            None => "/".to_owned(),
+        };
         let members = cluster.members.iter().map(|member| {
             let role = if member.control { "control" } else { "worker" };
             format!(
@@ -168,15 +176,14 @@ impl Lab {
         });
         format!(
             "# Brings a cluster of the lab under management: cksd import FILE\n\n\
-             [cluster]\nid = \"{id}\"\nname = {name}\naccount = {account}\ndomain = {domain}\n{project}\
+             [cluster]\nid = \"{id}\"\nname = {name}\naccount = {account}\ndomain = {domain}\n\
              version = {version}\nnetwork = \"{network}\"\n\n\
              [ssh]\nuser = {user}\nprivate_key_file = {key}\n\n\
              [templates]\ncontrol = \"{template}\"\nworker = \"{template}\"\n{members}",
             id = cluster.id,
             name = text(&cluster.name),
             account = text(&cluster.account),
-            domain = text(&cluster.domain),
-            project = project.unwrap_or_default(),
+            domain = text(&domain),
             version = text(&cluster.version),
             network = cluster.network,
             user = text(&cluster.ssh_user),
@@ -185,4 +192,16 @@ impl Lab {
             members = members.collect::<String>(),
         )
     }
+}
+
+/// This process: its id, and when it started in ticks since boot, so that a later process of the same id is told
+/// from it.
+fn own_process() -> String {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name stands in parentheses and may have spaces; the start time is the 20th word after it.
+    let started = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.split_whitespace().nth(19));
+    format!("{} {}\n", std::process::id(), started.unwrap_or("0"))
 }

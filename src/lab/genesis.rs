@@ -361,6 +361,7 @@ impl Maker<'_> {
                 kubeconfig: None,
                 kubelet: true,
                 kubelet_version: format!("v{}", self.plan.version),
+                registered: false,
             },
         });
         state.volumes.push(Volume {

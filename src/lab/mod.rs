@@ -250,6 +250,21 @@ impl Lab {
         self.world.node(vm)
     }
 
+    /// Freezes a machine's kubelet, so that its node becomes NotReady, or wakes it; false if it has none.
+    pub fn freeze_kubelet(&self, vm: Uuid, frozen: bool) -> bool {
+        self.world.freeze_kubelet(vm, frozen)
+    }
+
+    /// Lets a cluster's Kubernetes API take connections and answer nothing, or go on; false if it is not alive.
+    pub fn hang_api(&self, cluster: &str, hung: bool) -> bool {
+        self.world.hang_api(cluster, hung)
+    }
+
+    /// The nodes of a cluster as its API has them: name, ready, unschedulable, version.
+    pub fn kube_nodes(&self, cluster: &str) -> Vec<serde_json::Value> {
+        self.world.kube_nodes(cluster)
+    }
+
     /// Faults of the cloud.
     pub fn faults(&self) -> &Faults {
         &self.world.cloud.faults
@@ -263,6 +278,19 @@ impl Lab {
         self.world.cloud.close().await;
         self.world.close().await;
     }
+}
+
+/// Where the own endpoint of the lab in a data folder answers while it runs.
+pub fn admin_url(data: &Path) -> Result<String, LabError> {
+    let file = data.join("world/lab.json");
+    let record: Option<WorldRecord> = files::load_json(&file).map_err(|source| LabError::File {
+        path: file.clone(),
+        source,
+    })?;
+    let record = record.ok_or_else(|| LabError::Incomplete {
+        data: data.to_path_buf(),
+    })?;
+    Ok(format!("http://{}:{CLOUD_PORT}", record.subnet.host(2)))
 }
 
 /// A lab that is dropped ends as a process does that is killed: nothing is put away, the world goes on later.

@@ -44,7 +44,6 @@ pub(crate) struct Scenario {
 #[expect(clippy::struct_field_names, reason = "a file for people names its units")]
 pub(crate) struct KubeTimes {
     pub(crate) pod_start_seconds: f64,
-    pub(crate) pod_stop_seconds: f64,
     pub(crate) heartbeat_seconds: f64,
 }
 
@@ -52,8 +51,7 @@ impl Default for KubeTimes {
     fn default() -> Self {
         Self {
             pod_start_seconds: 0.5,
-            pod_stop_seconds: 1.0,
-            heartbeat_seconds: 5.0,
+            heartbeat_seconds: 2.0,
         }
     }
 }

@@ -203,3 +203,98 @@ async fn start_again(folder: &Folder) -> Lab {
     }
     panic!("the lab does not start again");
 }
+
+/// Runs kubectl against a cluster from outside, through its public address.
+async fn kubectl(cluster: &super::LabCluster, folder: &Folder, args: &[&str]) -> (bool, String) {
+    let config = folder.0.join("outside.kubeconfig");
+    std::fs::write(&config, &cluster.kubeconfig).unwrap();
+    let output = tokio::process::Command::new("kubectl")
+        .arg("--kubeconfig")
+        .arg(&config)
+        .args(args)
+        .output()
+        .await
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_machine_joins_and_leaves_and_the_cluster_outlives_the_lab() {
+    let folder = Folder::new("join");
+    let lab = folder.lab().await;
+    let cluster = lab.clusters().remove(0);
+    assert_eq!(lab.kube_nodes("small").len(), 3);
+    let (ok, pods) = kubectl(&cluster, &folder, &["get", "pods", "-o", "name"]).await;
+    assert!(ok && pods.lines().count() == 2, "{pods}");
+    let control = cluster.members.iter().find(|member| member.control).unwrap().vm;
+    let node = lab.node(control).unwrap();
+    assert!(
+        node.read_file("/etc/kubernetes/admin.conf")
+            .unwrap()
+            .contains("server: https://127.")
+    );
+    let join = super::world::join_line(&lab.world, control).await;
+    let data = format!("#!/bin/sh\n{join}\n");
+    let data = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, data);
+    let template = cluster.template.to_string();
+    let (network, zones) = (cluster.network.to_string(), ask(&lab, "listZones", &[]).await);
+    let offering = lab.offering("k8s").unwrap().to_string();
+    let params = [
+        ("serviceofferingid", offering.as_str()),
+        ("templateid", &template),
+        ("zoneid", zones["zone"][0]["id"].as_str().unwrap()),
+        ("networkids", &network),
+        ("name", "small-node-new"),
+        ("userdata", &data),
+    ];
+    let made = run(&lab, "deployVirtualMachine", &params).await;
+    let id = made["jobresult"]["virtualmachine"]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    wait_for(|| {
+        lab.kube_nodes("small")
+            .iter()
+            .filter(|node| node["ready"] == true)
+            .count()
+            == 4
+    })
+    .await;
+    assert_eq!(lab.clusters().remove(0).members.len(), 4);
+    let (ok, out) = kubectl(&cluster, &folder, &["delete", "node", "small-node-new"]).await;
+    assert!(ok, "{out}");
+    run(&lab, "stopVirtualMachine", &[("id", &control.to_string())]).await;
+    let (ok, out) = kubectl(&cluster, &folder, &["get", "nodes", "--request-timeout=2s"]).await;
+    assert!(!ok, "no control node runs, so there is no API: {out}");
+    run(&lab, "startVirtualMachine", &[("id", &control.to_string())]).await;
+    wait_for(|| {
+        lab.kube_nodes("small")
+            .iter()
+            .filter(|node| node["ready"] == true)
+            .count()
+            == 3
+    })
+    .await;
+    lab.stop().await;
+    let lab = folder.lab().await;
+    let nodes = lab.kube_nodes("small");
+    assert_eq!(nodes.len(), 3, "the deleted node does not come back: {nodes:?}");
+    run(&lab, "destroyVirtualMachine", &[("id", &id), ("expunge", "true")]).await;
+    let (ok, pods) = kubectl(&lab.clusters().remove(0), &folder, &["get", "pods", "-o", "name"]).await;
+    assert!(ok && pods.lines().count() == 2, "{pods}");
+    lab.stop().await;
+}
+
+async fn wait_for(mut is: impl FnMut() -> bool) {
+    for _ in 0..1500 {
+        if is() {
+            return;
+        }
+        clock::pause(Duration::from_millis(20)).await;
+    }
+    panic!("it does not become true");
+}

@@ -307,6 +307,8 @@ pub(crate) struct Guest {
     /// Whether the kubelet is to run while the machine is on.
     pub(crate) kubelet: bool,
     pub(crate) kubelet_version: String,
+    /// Its node was seen in the cluster since the machine was switched on.
+    pub(crate) registered: bool,
 }
 
 /// A disk.

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
+use super::model::Owner;
 use super::{Cloud, Doors, door::Cut, router};
 use crate::lab::faults::{FaultKind, FaultRule};
 use crate::lab::record::Subnet;
@@ -314,6 +315,18 @@ async fn rules_are_made_conflict_and_go() {
 #[tokio::test]
 async fn requests_are_refused_as_the_real_one_refuses() {
     let bench = Bench::start_as("demo").await;
+    bench.cloud.change(|state| {
+        let demo = state
+            .accounts
+            .iter()
+            .find(|account| account.name == "demo")
+            .unwrap()
+            .id;
+        state
+            .vms
+            .iter_mut()
+            .for_each(|vm| vm.owner = Owner::Account(demo));
+    });
     let mut wrong = Bench {
         secret: "x".to_owned(),
         cloud: Arc::clone(&bench.cloud),

@@ -136,3 +136,12 @@ impl Outside for World {
         self.settle_all().await;
     }
 }
+
+/// The join line that a control node would print.
+#[cfg(test)]
+pub(crate) async fn join_line(world: &Arc<World>, control: Uuid) -> String {
+    let host = host::Host::of(Arc::downgrade(world));
+    host.create_join_token(control, std::time::Duration::from_secs(60))
+        .await
+        .unwrap()
+}

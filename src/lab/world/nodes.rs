@@ -22,6 +22,11 @@ impl World {
             if !on {
                 let node = held(&self.nodes).remove(&id);
                 self.kubes.stop_kubelet(id).await;
+                self.cloud.change(|state| {
+                    if let Some(vm) = state.vm_mut(id) {
+                        vm.guest.registered = false;
+                    }
+                });
                 if let Some(node) = node {
                     node.shutdown().await;
                 }
