@@ -9,6 +9,7 @@
 mod balancers;
 mod call;
 mod catalogue;
+mod deploy;
 mod door;
 mod fault;
 mod identity;

@@ -2,7 +2,7 @@
 
 use super::call::{Call, Reply};
 use super::model::CloudState;
-use super::{balancers, catalogue, identity, machines, rules};
+use super::{balancers, catalogue, deploy, identity, machines, rules};
 use crate::protocol::Fault;
 
 /// How a command is answered, under the lock of the state. A handler that refuses has changed nothing.
@@ -100,7 +100,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     submits(
         "deployVirtualMachine",
         "Makes a machine and starts it",
-        machines::deploy,
+        deploy::deploy,
     ),
     submits(
         "destroyVirtualMachine",

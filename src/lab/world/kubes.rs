@@ -1,35 +1,31 @@
 //! The clusters' Kubernetes APIs, each alive while a control node of its cluster runs, and the kubelets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{World, held};
 use crate::lab::cloud::model::{CloudState, Vm};
-use crate::lab::kube::{KubeOptions, KubeServer, KubeTimings, Kubelet, KubeletSpec};
+use crate::lab::kube::{KubeOptions, KubeServer, KubeTimings, Kubelet};
 use crate::lab::record::{API_PORT, ClusterRecord};
-use crate::lab::{LabError, clock, files};
+use crate::lab::{clock, files};
 
 /// How often the Kubernetes side is saved, if it has changed.
 const SAVE_EVERY: Duration = Duration::from_millis(200);
-/// How long a new world may take until its nodes and pods are Ready.
-const READY_LIMIT: u32 = 600;
-const READY_POLL: Duration = Duration::from_millis(50);
 
 /// The APIs and kubelets that run.
 pub(crate) struct Kubes {
     folder: PathBuf,
     servers: Mutex<HashMap<String, KubeServer>>,
-    kubelets: Mutex<HashMap<Uuid, Kubelet>>,
+    pub(super) kubelets: Mutex<HashMap<Uuid, Kubelet>>,
     /// Machines whose node was deleted before the lab went down: their kubelets do not register again until
     /// the machine starts anew, as they would not have without the lab's restart.
-    silent: Mutex<HashSet<Uuid>>,
+    pub(super) silent: Mutex<HashSet<Uuid>>,
 }
 
 impl Kubes {
@@ -43,7 +39,7 @@ impl Kubes {
     }
 
     /// Asks the API of a cluster, if it is alive.
-    fn with<R>(&self, cluster: &str, f: impl FnOnce(&KubeServer) -> R) -> Option<R> {
+    pub(super) fn with<R>(&self, cluster: &str, f: impl FnOnce(&KubeServer) -> R) -> Option<R> {
         held(&self.servers).get(cluster).map(f)
     }
 
@@ -96,7 +92,7 @@ impl Kubes {
         }
     }
 
-    fn file(&self, cluster: &str, what: &str) -> PathBuf {
+    pub(super) fn file(&self, cluster: &str, what: &str) -> PathBuf {
         self.folder.join(format!("kube-{cluster}.{what}.json"))
     }
 
@@ -113,7 +109,7 @@ fn inside(cluster: &ClusterRecord) -> String {
     format!("https://{}:{API_PORT}", cluster.kube_address)
 }
 
-fn seconds(value: f64) -> Duration {
+pub(super) fn seconds(value: f64) -> Duration {
     Duration::try_from_secs_f64(value).unwrap_or_default()
 }
 
@@ -228,51 +224,6 @@ impl World {
         }
     }
 
-    /// Starts and stops kubelets: one for each booted machine that has joined and has its kubelet on.
-    pub(super) async fn settle_kubelets(&self) {
-        let wanted: HashMap<Uuid, Vm> = self.cloud.read(|state| {
-            let runs = |vm: &&Vm| vm.state.is_on() && vm.guest.kubelet && vm.guest.kubeconfig.is_some();
-            state
-                .vms
-                .iter()
-                .filter(runs)
-                .map(|vm| (vm.id, vm.clone()))
-                .collect()
-        });
-        let running: Vec<Uuid> = held(&self.kubes.kubelets).keys().copied().collect();
-        for id in running {
-            if !wanted.contains_key(&id) {
-                self.kubes.stop_kubelet(id).await;
-            }
-        }
-        for (id, vm) in wanted {
-            let idle = held(&self.kubes.kubelets).contains_key(&id) || held(&self.kubes.silent).contains(&id);
-            if idle || self.node(id).is_none() {
-                continue;
-            }
-            let kubelet = Kubelet::start(KubeletSpec {
-                node_name: vm.name.to_lowercase(),
-                kubeconfig: vm.guest.kubeconfig.unwrap_or_default(),
-                kubelet_version: vm.guest.kubelet_version,
-                system_uuid: id.to_string(),
-                provider_id: Some(format!("external-cloudstack:///{id}")),
-                address: IpAddr::V4(vm.address),
-                control_plane: vm.guest.control,
-                pod_start_delay: seconds(self.record.kube.pod_start_seconds),
-                heartbeat: seconds(self.record.kube.heartbeat_seconds),
-            });
-            held(&self.kubes.kubelets).insert(id, kubelet);
-        }
-    }
-
-    /// Freezes or wakes a machine's kubelet; false if it has none.
-    pub(crate) fn freeze_kubelet(&self, vm: Uuid, frozen: bool) -> bool {
-        held(&self.kubes.kubelets)
-            .get(&vm)
-            .map(|kubelet| kubelet.set_frozen(frozen))
-            .is_some()
-    }
-
     /// Lets a cluster's API take connections and answer nothing; false if it is not alive.
     pub(crate) fn hang_api(&self, cluster: &str, hung: bool) -> bool {
         self.kubes.with(cluster, |server| server.set_hung(hung)).is_some()
@@ -349,56 +300,6 @@ impl World {
         }
     }
 
-    /// Waits until a new world is as its scenario has it; a saved one goes on as it is.
-    pub(crate) async fn ready(&self) -> Result<(), LabError> {
-        for cluster in &self.record.clusters {
-            let mark = self.kubes.file(&cluster.name, "begun");
-            if mark.exists() {
-                continue;
-            }
-            let wrong = |problem: String| LabError::Cluster {
-                cluster: cluster.name.clone(),
-                problem,
-            };
-            let members = self.cloud.read(|state| {
-                state
-                    .vms
-                    .iter()
-                    .filter(|vm| vm.guest.cluster.as_ref() == Some(&cluster.name))
-                    .count()
-            });
-            let all_ready = || {
-                let nodes = self.kube_nodes(&cluster.name);
-                nodes.len() == members && nodes.iter().all(|node| node.get("ready") == Some(&json!(true)))
-            };
-            wait(all_ready)
-                .await
-                .then_some(())
-                .ok_or_else(|| wrong("its nodes do not get Ready".into()))?;
-            self.kubes
-                .with(&cluster.name, |server| create(server, &cluster.manifests))
-                .unwrap_or_else(|| Err("its API does not run".to_owned()))
-                .map_err(wrong)?;
-            let rolled_out = || {
-                let found = self
-                    .kubes
-                    .with(&cluster.name, |server| server.list("deployments", None));
-                found
-                    .and_then(Result::ok)
-                    .is_some_and(|all| all.iter().all(available))
-            };
-            wait(rolled_out)
-                .await
-                .then_some(())
-                .ok_or_else(|| wrong("its pods do not get Ready".into()))?;
-            files::save_json(&mark, &true).map_err(|source| LabError::File {
-                path: mark.clone(),
-                source,
-            })?;
-        }
-        Ok(())
-    }
-
     /// The administrator's kubeconfig by a URL; empty while the API is down.
     pub(crate) fn kubeconfig(&self, cluster: &str, server_url: &str) -> String {
         self.kubes
@@ -429,31 +330,4 @@ fn node_view(node: &Value) -> Value {
         "unschedulable": node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false),
         "version": node.pointer("/status/nodeInfo/kubeletVersion"),
     })
-}
-
-fn available(deployment: &Value) -> bool {
-    let number = |path: &str| deployment.pointer(path).and_then(Value::as_i64).unwrap_or(0);
-    number("/status/availableReplicas") == number("/spec/replicas")
-}
-
-/// Makes the objects of a stream of YAML documents.
-fn create(server: &KubeServer, manifests: &str) -> Result<(), String> {
-    for document in serde_yaml_ng::Deserializer::from_str(manifests) {
-        let object = Value::deserialize(document).map_err(|error| error.to_string())?;
-        if !object.is_null() {
-            server.create(object).map_err(|error| error.to_string())?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether something becomes true within the time that a new world may take.
-async fn wait(mut is: impl FnMut() -> bool) -> bool {
-    for _ in 0..READY_LIMIT {
-        if is() {
-            return true;
-        }
-        clock::pause(READY_POLL).await;
-    }
-    false
 }

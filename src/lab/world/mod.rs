@@ -5,8 +5,10 @@
 //!
 //! What this must not know: the wire of the cloud, and any module of the service.
 
+mod begin;
 mod forwards;
 mod host;
+mod kubelets;
 mod kubes;
 mod nodes;
 

@@ -1,4 +1,4 @@
-//! Makes a world from a scenario.
+//! One cluster of a new world: its key, network, address, machines and rules.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,14 +8,15 @@ use russh::keys::ssh_key::LineEnding;
 use russh::keys::{Algorithm, HashAlg, PrivateKey};
 use uuid::Uuid;
 
-use super::LabError;
-use super::clock;
-use super::cloud::model::{
-    Account, AccountKind, Balancer, CloudState, Domain, Firewall, Forward, Guest, Iso, KeyPair, Network,
-    Offering, Owner, Project, PublicIp, RuleState, Template, User, Vm, VmState, Volume, Zone,
+use super::{account_at, domain_at, wrong};
+use crate::lab::LabError;
+use crate::lab::clock;
+use crate::lab::cloud::model::{
+    Balancer, CloudState, Firewall, Forward, Guest, KeyPair, Network, Owner, PublicIp, RuleState, Vm,
+    VmState, Volume,
 };
-use super::record::{API_PORT, ClusterRecord, Subnet, WorldRecord};
-use super::scenario::{ClusterPlan, Scenario};
+use crate::lab::record::{API_PORT, ClusterRecord, Subnet};
+use crate::lab::scenario::ClusterPlan;
 
 /// First forwarded SSH port.
 const FIRST_SSH_PORT: u16 = 2222;
@@ -24,174 +25,8 @@ const MACHINES: u8 = 10;
 const PUBLIC: u8 = 101;
 const APIS: u8 = 201;
 
-/// Makes the cloud's records and the lab's.
-pub(crate) fn make(
-    name: &str,
-    scenario: &Scenario,
-    subnet: Subnet,
-) -> Result<(CloudState, WorldRecord), LabError> {
-    let mut state = foundations(scenario);
-    people(name, scenario, &mut state)?;
-    let mut clusters = Vec::new();
-    for (index, plan) in (0u8..).zip(&scenario.cluster) {
-        clusters.push(
-            Maker {
-                scenario: name,
-                plan,
-                subnet,
-                index,
-            }
-            .cluster(&mut state)?,
-        );
-    }
-    let record = WorldRecord {
-        scenario: name.to_owned(),
-        subnet,
-        kube: scenario.kube,
-        clusters,
-    };
-    Ok((state, record))
-}
-
-fn foundations(scenario: &Scenario) -> CloudState {
-    let fresh = clock::fresh_id;
-    let created = clock::now();
-    let offering = |plan: &super::scenario::OfferingPlan| Offering {
-        id: fresh(),
-        name: plan.name.clone(),
-        cpu: plan.cpu,
-        speed: plan.speed,
-        memory: plan.memory,
-    };
-    let iso = |plan: &super::scenario::IsoPlan| Iso {
-        id: fresh(),
-        name: plan.name.clone(),
-        url: format!(
-            "http://isos.lab/{}.iso",
-            plan.name.to_lowercase().replace(' ', "-")
-        ),
-        bytes: 700 << 20,
-        ready: true,
-        created,
-    };
-    CloudState {
-        settings: scenario.settings.clone(),
-        times: scenario.times,
-        zone: Zone {
-            id: fresh(),
-            name: scenario.zone.clone(),
-        },
-        domains: vec![Domain {
-            id: fresh(),
-            name: "ROOT".into(),
-            path: "ROOT".into(),
-            parent: None,
-        }],
-        accounts: Vec::new(),
-        users: Vec::new(),
-        projects: Vec::new(),
-        offerings: scenario.offering.iter().map(offering).collect(),
-        templates: scenario
-            .template
-            .iter()
-            .map(|plan| Template {
-                id: fresh(),
-                name: plan.name.clone(),
-                system: plan.system,
-            })
-            .collect(),
-        isos: scenario.iso.iter().map(iso).collect(),
-        key_pairs: Vec::new(),
-        networks: Vec::new(),
-        ips: Vec::new(),
-        vms: Vec::new(),
-        volumes: Vec::new(),
-        forwards: Vec::new(),
-        firewall: Vec::new(),
-        balancers: Vec::new(),
-        tags: Vec::new(),
-        jobs: Vec::new(),
-        counter: 0,
-    }
-}
-
-fn wrong(name: &str, problem: String) -> LabError {
-    LabError::Scenario {
-        name: name.to_owned(),
-        problem,
-    }
-}
-
-fn people(name: &str, scenario: &Scenario, state: &mut CloudState) -> Result<(), LabError> {
-    for plan in &scenario.domain {
-        let (above, last) = plan.path.rsplit_once('/').unwrap_or(("", &plan.path));
-        let parent = domain_at(name, state, above)?;
-        state.domains.push(Domain {
-            id: clock::fresh_id(),
-            name: last.to_owned(),
-            path: plan.path.clone(),
-            parent: Some(parent),
-        });
-    }
-    let root = domain_at(name, state, "ROOT")?;
-    add_account(state, "admin", root, AccountKind::Admin);
-    for plan in &scenario.account {
-        let domain = domain_at(name, state, &plan.domain)?;
-        add_account(state, &plan.name, domain, plan.kind);
-    }
-    for plan in &scenario.project {
-        let domain = domain_at(name, state, &plan.domain)?;
-        let mut members = Vec::new();
-        for member in &plan.members {
-            members.push(account_at(name, state, member, domain)?);
-        }
-        state.projects.push(Project {
-            id: clock::fresh_id(),
-            name: plan.name.clone(),
-            domain,
-            members,
-        });
-    }
-    Ok(())
-}
-
-fn domain_at(name: &str, state: &CloudState, path: &str) -> Result<Uuid, LabError> {
-    let found = state.domains.iter().find(|domain| domain.path == path);
-    found
-        .map(|domain| domain.id)
-        .ok_or_else(|| wrong(name, format!("there is no domain {path:?}")))
-}
-
-fn account_at(name: &str, state: &CloudState, account: &str, domain: Uuid) -> Result<Uuid, LabError> {
-    let found = state.account_named(account, domain);
-    found
-        .map(|have| have.id)
-        .ok_or_else(|| wrong(name, format!("there is no account {account:?}")))
-}
-
-fn add_account(state: &mut CloudState, name: &str, domain: Uuid, kind: AccountKind) {
-    let account = Account {
-        id: clock::fresh_id(),
-        name: name.to_owned(),
-        domain,
-        kind,
-    };
-    state.users.push(User {
-        id: clock::fresh_id(),
-        name: name.to_owned(),
-        account: account.id,
-        api_key: key_text(),
-        secret_key: key_text(),
-    });
-    state.accounts.push(account);
-}
-
-fn key_text() -> String {
-    format!("{}{}", clock::fresh_id().simple(), clock::fresh_id().simple())
-}
-
 /// The first part of the names of a cluster's machines, as the existing service makes it.
-fn prefix(cluster: &str) -> String {
+pub(super) fn prefix(cluster: &str) -> String {
     let lower = cluster.to_lowercase();
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let label = lower.len() <= 63
@@ -212,11 +47,12 @@ fn prefix(cluster: &str) -> String {
 }
 
 /// Makes one cluster.
-struct Maker<'a> {
-    scenario: &'a str,
-    plan: &'a ClusterPlan,
-    subnet: Subnet,
-    index: u8,
+pub(super) struct Maker<'a> {
+    pub(super) scenario: &'a str,
+    pub(super) plan: &'a ClusterPlan,
+    pub(super) subnet: Subnet,
+    /// Its number among the clusters.
+    pub(super) index: u8,
 }
 
 /// What the machines of a cluster have in common.
@@ -230,7 +66,7 @@ struct Common {
 }
 
 impl Maker<'_> {
-    fn cluster(&self, state: &mut CloudState) -> Result<ClusterRecord, LabError> {
+    pub(super) fn cluster(&self, state: &mut CloudState) -> Result<ClusterRecord, LabError> {
         let plan = self.plan;
         let (ssh_key, ssh_public, fingerprint) = key_pair(self.scenario)?;
         let common = self.common(state)?;
@@ -428,41 +264,4 @@ fn key_pair(scenario: &str) -> Result<(String, String, String), LabError> {
     let public = key.public_key().to_openssh().map_err(|error| failed(&error))?;
     let fingerprint = key.public_key().fingerprint(HashAlg::Sha256).to_string();
     Ok((private.to_string(), public, fingerprint))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lab::scenario;
-
-    #[test]
-    fn every_scenario_makes_a_world() {
-        for name in scenario::names() {
-            let plan = scenario::load(name).unwrap();
-            let (state, record) = make(name, &plan, Subnet { a: 77, b: 1 }).unwrap();
-            let members: u16 = plan
-                .cluster
-                .iter()
-                .map(|cluster| cluster.controls + cluster.workers)
-                .sum();
-            assert_eq!(state.vms.len(), usize::from(members), "{name}");
-            assert_eq!(state.forwards.len(), state.vms.len());
-            assert_eq!(record.clusters.len(), plan.cluster.len());
-            let one_33_1 = state.isos.iter().filter(|iso| iso.name.contains("v1.33.1"));
-            assert_eq!(one_33_1.count(), 3, "1.33.1 twice and 1.33.13");
-        }
-    }
-
-    #[test]
-    fn machines_are_named_as_the_existing_service_names_them() {
-        let plan = scenario::load("seed-a").unwrap();
-        let (state, _) = make("seed-a", &plan, Subnet { a: 77, b: 1 }).unwrap();
-        for vm in &state.vms {
-            let hex = format!("{:x}", vm.created.as_millisecond());
-            let role = if vm.guest.control { "control" } else { "node" };
-            assert_eq!(vm.name, format!("cluster-a-{role}-{hex}"));
-        }
-        assert_eq!(prefix("My Cluster"), "k8s-mycluster");
-        assert_eq!(prefix(&"a".repeat(60)).len(), 43);
-    }
 }

@@ -1,4 +1,8 @@
 //! What the lab's cloud knows: plain records, saved as JSON after every change.
+//!
+//! What this must not know: the wire, and how records change.
+
+mod rules;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -8,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+pub(crate) use self::rules::{Balancer, Firewall, Forward, RuleState};
 use super::work::Work;
 
 /// Everything in the cloud.
@@ -321,77 +326,6 @@ pub(crate) struct Volume {
     pub(crate) owner: Owner,
     pub(crate) bytes: i64,
     pub(crate) created: Timestamp,
-}
-
-/// State of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum RuleState {
-    Staged,
-    Add,
-    Active,
-    Revoke,
-}
-
-impl RuleState {
-    /// The word on the wire.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Staged => "Staged",
-            Self::Add => "Add",
-            Self::Active => "Active",
-            Self::Revoke => "Revoke",
-        }
-    }
-}
-
-/// A port-forwarding rule.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Forward {
-    pub(crate) id: Uuid,
-    pub(crate) ip: Uuid,
-    pub(crate) protocol: String,
-    pub(crate) public: (u16, u16),
-    pub(crate) private: (u16, u16),
-    pub(crate) vm: Uuid,
-    pub(crate) state: RuleState,
-}
-
-/// A firewall rule of a public address.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Firewall {
-    pub(crate) id: Uuid,
-    pub(crate) ip: Uuid,
-    pub(crate) protocol: String,
-    /// None: every port.
-    pub(crate) ports: Option<(u16, u16)>,
-    pub(crate) cidrs: Vec<String>,
-    pub(crate) state: RuleState,
-}
-
-impl Firewall {
-    /// Whether it lets TCP traffic to a port pass.
-    pub(crate) fn passes(&self, ip: Uuid, port: u16) -> bool {
-        self.ip == ip
-            && self.state == RuleState::Active
-            && matches!(self.protocol.as_str(), "tcp" | "all")
-            && self
-                .ports
-                .is_none_or(|(first, last)| (first..=last).contains(&port))
-    }
-}
-
-/// A load balancer rule.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Balancer {
-    pub(crate) id: Uuid,
-    pub(crate) name: String,
-    pub(crate) ip: Uuid,
-    pub(crate) algorithm: String,
-    pub(crate) protocol: String,
-    pub(crate) public: u16,
-    pub(crate) private: u16,
-    pub(crate) vms: Vec<Uuid>,
-    pub(crate) state: RuleState,
 }
 
 /// A tag on an object.
