@@ -41,7 +41,6 @@ pub(crate) struct Scenario {
 /// Times of the Kubernetes side.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[expect(clippy::struct_field_names, reason = "a file for people names its units")]
 pub(crate) struct KubeTimes {
     pub(crate) pod_start_seconds: f64,
     pub(crate) heartbeat_seconds: f64,

@@ -185,7 +185,7 @@ impl World {
         if new.is_empty() {
             return Ok(());
         }
-        let token = server.create_join_token(Duration::from_secs(60));
+        let token = server.create_join_token(Duration::from_mins(1));
         let mut given = BTreeMap::new();
         for (id, name) in new {
             let kubeconfig = server

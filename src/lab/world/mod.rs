@@ -143,7 +143,7 @@ impl Outside for World {
 #[cfg(test)]
 pub(crate) async fn join_line(world: &Arc<World>, control: Uuid) -> String {
     let host = host::Host::of(Arc::downgrade(world));
-    host.create_join_token(control, std::time::Duration::from_secs(60))
+    host.create_join_token(control, std::time::Duration::from_mins(1))
         .await
         .unwrap()
 }
