@@ -320,3 +320,23 @@ async fn the_result_of_a_job_is_the_cluster_with_its_operation(pool: PgPool) {
         "a result shows what everybody may see"
     );
 }
+
+#[sqlx::test(migrations = "./migrations", fixtures("world"))]
+async fn a_node_that_an_earlier_scale_removed_is_gone_already(pool: PgPool) {
+    let service = service(pool).await;
+    let theirs = "00000000-0000-0000-0000-0000000000c3";
+    let removed = "00000000-0000-0000-0000-000000000309";
+    let job = service
+        .scale("other", &[("id", theirs), ("nodeids", removed)])
+        .await;
+    let pending = service
+        .ok("other", "queryAsyncJobResult", &[("jobid", &job)])
+        .await;
+    assert_eq!(pending["jobstatus"], 0);
+    assert_eq!(service.state_of(theirs).await.0, "Scaling");
+    // For any other cluster it is unknown.
+    let elsewhere = service
+        .refused("ops", COMMAND, &[("id", WEB), ("nodeids", removed)])
+        .await;
+    assert_eq!((elsewhere.0, elsewhere.1), (431, 9999));
+}

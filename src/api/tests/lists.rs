@@ -297,7 +297,7 @@ async fn a_job_under_way_shows_its_operation(pool: PgPool) {
         .await;
     assert_eq!(past.body, r#"{"listasyncjobsresponse":{"count":1}}"#);
     assert_eq!(
-        service.ok("other", "listAsyncJobs", &[("listall", "true")]).await,
+        service.ok("hand", "listAsyncJobs", &[("listall", "true")]).await,
         serde_json::json!({})
     );
 }
@@ -330,5 +330,16 @@ async fn events(pool: PgPool) {
     assert_eq!(
         service.ok("other", "listEvents", &[("listall", "true")]).await,
         serde_json::json!({})
+    );
+}
+
+#[sqlx::test(migrations = "./migrations", fixtures("world"))]
+async fn a_finished_job_has_a_result_with_one_key(pool: PgPool) {
+    let service = service(pool).await;
+    let job = ("jobid", "00000000-0000-0000-0000-000000000702");
+    let reply = service.call("other", "queryAsyncJobResult", &[job]).await;
+    assert_eq!(
+        reply.body,
+        r#"{"queryasyncjobresultresponse":{"accountid":"00000000-0000-0000-0000-0000000000a3","account":"other","domainid":"00000000-0000-0000-0000-0000000000d1","domainpath":"ROOT","userid":"00000000-0000-0000-0000-0000000000b3","cmd":"org.apache.cloudstack.api.command.user.kubernetes.cluster.ScaleKubernetesClusterCmd","jobstatus":1,"jobprocstatus":0,"jobresultcode":0,"jobresulttype":"object","jobresult":{"kubernetescluster":{"id":"00000000-0000-0000-0000-0000000000c3"}},"jobinstancetype":"KubernetesCluster","jobinstanceid":"00000000-0000-0000-0000-0000000000c3","created":"2026-01-02T03:04:05+0000","completed":"2026-01-02T03:05:05+0000","jobid":"00000000-0000-0000-0000-000000000702"}}"#
     );
 }

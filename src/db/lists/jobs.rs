@@ -139,7 +139,8 @@ async fn page(
     Ok((total, rows))
 }
 
-/// The machines among `machines` that an earlier scale of this cluster was asked to remove, or removed.
+/// The machines among `machines` that an earlier scale of this cluster named, in its request or its plan, and that
+/// are members of no cluster now.
 pub async fn removed_machines(
     conn: &mut PgConnection,
     cluster_key: i64,
@@ -149,9 +150,9 @@ pub async fn removed_machines(
         r#"select vm.id as "id!" from unnest($2::uuid[]) as vm (id)
            where exists (
              select 1 from async_job j
-             where j.cluster_id = $1 and j.command = 'scaleKubernetesCluster' and j.phase = 'done'
+             where j.cluster_id = $1 and j.command = 'scaleKubernetesCluster' and j.phase = 'done' and j.plan is not null
                and (j.request -> 'node_ids' ? vm.id::text
-                 or exists (select 1 from job_step s where s.job_id = j.id and s.subject = vm.id::text)))
+                 or strpos(j.plan::text, vm.id::text) > 0))
              and not exists (select 1 from kubernetes_cluster_vm_map m where m.vm_id = vm.id)"#,
         cluster_key,
         machines

@@ -1,7 +1,9 @@
 //! The CloudStack-style settings: key, type, default, range and meaning.
 //!
 //! Names and defaults are those of `cks-facts.md` 5 and `behaviour.md` 12. Values stand in the table
-//! `configuration`; a key without a row has its default. What this must not know: where values are stored.
+//! `configuration`; a key without a row has its default.
+//!
+//! What this must not know: how values are stored.
 
 mod table;
 

@@ -3,7 +3,11 @@
 //!
 //! What this must not know: which commands there are.
 
+mod date;
+
 use serde_json::{Map, Value, json};
+
+pub use date::{DayEnd, read_date};
 
 use super::envelope::root_of;
 use super::fault::Fault;
@@ -372,35 +376,6 @@ fn describe_field(field: &Field) -> Value {
         item.insert("response".to_owned(), Value::Array(nested));
     }
     Value::Object(item)
-}
-
-/// Which instant of its day a bare date means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DayEnd {
-    /// The first second.
-    Start,
-    /// The last second.
-    End,
-}
-
-/// Reads `yyyy-MM-dd`, `yyyy-MM-dd HH:mm:ss`, or an instant with an offset; without one it is UTC.
-#[must_use]
-pub fn read_date(text: &str, day: DayEnd) -> Option<jiff::Timestamp> {
-    let text = text.trim();
-    if let Some(instant) = super::signature::read_instant(text) {
-        return Some(instant);
-    }
-    let utc = jiff::tz::TimeZone::UTC;
-    if text.contains(':') {
-        let parsed = jiff::civil::DateTime::strptime("%Y-%m-%d %H:%M:%S", text).ok()?;
-        return utc.to_timestamp(parsed).ok();
-    }
-    let date = jiff::civil::Date::strptime("%Y-%m-%d", text).ok()?;
-    let time = match day {
-        DayEnd::Start => date.at(0, 0, 0, 0),
-        DayEnd::End => date.at(23, 59, 59, 0),
-    };
-    utc.to_timestamp(time).ok()
 }
 
 #[cfg(test)]
