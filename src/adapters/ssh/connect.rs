@@ -143,7 +143,10 @@ impl Connection {
                 limit.as_secs()
             )));
         };
-        let mut channel = self.open_channel().await?;
+        let mut open = OpenChannel(Some(self.open_channel().await?));
+        let Some(channel) = open.0.as_mut() else {
+            return Err(Fault::NotSent("no channel".to_owned()));
+        };
         // The send fails only when the connection's task is gone, and then nothing went out.
         channel
             .exec(true, line)
@@ -165,10 +168,7 @@ impl Connection {
         loop {
             match timeout_at(until, channel.wait()).await {
                 Err(_) if raw.exit.is_some() => break,
-                Err(_) => {
-                    channel.close().await.ok();
-                    return Err(Fault::TimedOut);
-                }
+                Err(_) => return Err(Fault::TimedOut),
                 Ok(None | Some(ChannelMsg::Close)) => break,
                 Ok(Some(message)) => {
                     if raw.take(message) {
@@ -184,7 +184,6 @@ impl Connection {
         if raw.exit.is_none() {
             return Err(Fault::Lost("the channel ended without an exit status".to_owned()));
         }
-        channel.close().await.ok();
         Ok(raw)
     }
 
@@ -218,6 +217,19 @@ impl Connection {
     /// Whether the wrapper is known to be in its place.
     pub(super) fn has_wrapper(&self) -> bool {
         self.wrapper.load(Ordering::Relaxed)
+    }
+}
+
+/// Closes its channel when it goes, also when the caller gave up waiting: the session behind it is one of the
+/// few that the server allows.
+struct OpenChannel(Option<russh::Channel<client::Msg>>);
+
+impl Drop for OpenChannel {
+    fn drop(&mut self) {
+        let (Some(channel), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        runtime.spawn(async move { channel.close().await });
     }
 }
 

@@ -170,9 +170,10 @@ pub(super) fn fence(installation: u128, epoch: i64) -> Fence {
 
 pub(super) async fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
+    let mut again = tokio::time::interval(Duration::from_millis(10));
     while !holds() {
         assert!(begun.elapsed() < Duration::from_secs(30), "waited for {what}");
-        tokio::task::yield_now().await;
+        again.tick().await;
     }
 }
 

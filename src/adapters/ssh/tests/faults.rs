@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use super::bench::{Bench, exists, fence, wait_for};
 use crate::adapters::ssh::SshShell;
 use crate::ports::fault::{Effect, Retry};
-use crate::ports::shell::{Access, Command, NodeShell, ShellErrorKind};
+use crate::ports::shell::{Access, Command, NodeShell, RunKey, RunState, ShellErrorKind};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -182,4 +182,23 @@ async fn a_scan_shows_the_host_key_without_a_login() {
             .iter()
             .any(|entry| entry.text.contains("Accepted"))
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_are_given_up_free_their_sessions() {
+    let bench = Bench::new().await;
+    let shell = SshShell::new();
+    let (mine, key) = (fence(1, 1), RunKey("k".into()));
+    let long = sh("while [ ! -e go ]; do sleep 0.1; done");
+    shell.run(&bench.target, mine, &key, &long).await.unwrap();
+    // More than a connection has sessions.
+    for _ in 0..12 {
+        let follow = shell.follow(&bench.target, mine, &key, LIMIT);
+        let given_up = tokio::time::timeout(Duration::from_millis(300), follow).await;
+        assert!(given_up.is_err());
+    }
+    let state = shell.ask(&bench.target, mine, &key).await.unwrap();
+    assert!(matches!(state, RunState::Running { .. }), "{state:?}");
+    assert_eq!(bench.connections(), 1);
+    std::fs::write(bench.home().join("go"), "").unwrap();
 }

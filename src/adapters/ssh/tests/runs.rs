@@ -206,3 +206,17 @@ fn old_runs_are_removed() {
     assert!(!home.run_dir("old0").exists(), "older than a week");
     assert!((200..=201).contains(&left), "{left}");
 }
+
+#[test]
+fn a_following_that_nobody_listens_to_ends() {
+    under_each_shell(|home| {
+        let script = "while [ ! -e go ]; do sleep 0.1; done";
+        home.answer(&["run", MINE, "1", "k", "--", "sh", "-c", script]);
+        let mut follow = home.command(&["follow", MINE, "0", "k", "600"]).spawn().unwrap();
+        drop(follow.stdout.take());
+        drop(follow.stderr.take());
+        wait_for("its end", || follow.try_wait().unwrap().is_some());
+        std::fs::write(home.path.join("go"), "").unwrap();
+        assert_eq!(home.ended("k").0, Exit::Exited(0));
+    });
+}
