@@ -24,27 +24,7 @@ async fn a_lost_node_is_not_ready_and_its_pods_never_end() {
             condition(&world.node("lab-node-2"), "Ready") == "Unknown"
         })
         .await;
-    let listed = world.kubectl("get nodes").await;
-    assert_eq!(
-        fold(&listed.out),
-        "NAME STATUS ROLES AGE VERSION\n\
-         lab-control-1 Ready control-plane AGE v1.32.5\n\
-         lab-node-1 Ready <none> AGE v1.32.5\n\
-         lab-node-2 NotReady <none> AGE v1.32.5\n"
-    );
-    let node = world.node("lab-node-2");
-    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
-        let all = node["status"]["conditions"].as_array().unwrap();
-        let found = all.iter().find(|one| one["type"] == kind).unwrap();
-        assert_eq!(found["status"], "Unknown", "{kind}");
-        assert_eq!(found["reason"], "NodeStatusUnknown", "{kind}");
-        assert_eq!(found["message"], "Kubelet stopped posting node status.", "{kind}");
-    }
-    world
-        .wait_for("the node is tainted", |world| {
-            world.node("lab-node-2")["spec"]["taints"][0]["key"] == "node.kubernetes.io/unreachable"
-        })
-        .await;
+    shown_as_lost(&world).await;
     let drained = world.kubectl(&format!("drain lab-node-2 {DRAIN}")).await;
     assert_eq!(drained.code, 1);
     assert_eq!(
@@ -67,6 +47,47 @@ async fn a_lost_node_is_not_ready_and_its_pods_never_end() {
          web-POD 1/1 Terminating 0 AGE POD-IP lab-node-2 <none> <none>\n\
          web-POD 1/1 Terminating 0 AGE POD-IP lab-node-2 <none> <none>\n"
     );
+    given_up(&world).await;
+    lost.set_frozen(false);
+    world
+        .wait_for("the node is ready again", |world| {
+            let node = world.node("lab-node-2");
+            condition(&node, "Ready") == "True"
+                && node["spec"]["taints"].as_array().is_some_and(|taints| {
+                    taints.len() == 1 && taints[0]["key"] == "node.kubernetes.io/unschedulable"
+                })
+        })
+        .await;
+    world.stop().await;
+}
+
+/// What kubectl and the API say of the lost node.
+async fn shown_as_lost(world: &World) {
+    let listed = world.kubectl("get nodes").await;
+    assert_eq!(
+        fold(&listed.out),
+        "NAME STATUS ROLES AGE VERSION\n\
+         lab-control-1 Ready control-plane AGE v1.32.5\n\
+         lab-node-1 Ready <none> AGE v1.32.5\n\
+         lab-node-2 NotReady <none> AGE v1.32.5\n"
+    );
+    let node = world.node("lab-node-2");
+    for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] {
+        let all = node["status"]["conditions"].as_array().unwrap();
+        let found = all.iter().find(|one| one["type"] == kind).unwrap();
+        assert_eq!(found["status"], "Unknown", "{kind}");
+        assert_eq!(found["reason"], "NodeStatusUnknown", "{kind}");
+        assert_eq!(found["message"], "Kubelet stopped posting node status.", "{kind}");
+    }
+    world
+        .wait_for("the node is tainted", |world| {
+            world.node("lab-node-2")["spec"]["taints"][0]["key"] == "node.kubernetes.io/unreachable"
+        })
+        .await;
+}
+
+/// The two ways to get over pods that never end.
+async fn given_up(world: &World) {
     let again = world
         .kubectl(&format!(
             "drain lab-node-2 {DRAIN} --skip-wait-for-delete-timeout=1"
@@ -95,17 +116,6 @@ async fn a_lost_node_is_not_ready_and_its_pods_never_end() {
         fold(&forced.err),
         "Warning: ignoring DaemonSet-managed Pods: kube-system/kube-proxy-POD\n"
     );
-    lost.set_frozen(false);
-    world
-        .wait_for("the node is ready again", |world| {
-            let node = world.node("lab-node-2");
-            condition(&node, "Ready") == "True"
-                && node["spec"]["taints"].as_array().is_some_and(|taints| {
-                    taints.len() == 1 && taints[0]["key"] == "node.kubernetes.io/unschedulable"
-                })
-        })
-        .await;
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -62,6 +62,29 @@ async fn a_deployment_is_applied_scaled_rolled_and_deleted() {
         "NAME READY UP-TO-DATE AVAILABLE AGE\ndeployment.apps/web 4/4 4 4 AGE\n\n\
          NAME DESIRED CURRENT READY AGE\nreplicaset.apps/web-POD 4 4 4 AGE\n"
     );
+    rolled_to_another_image(&world, &manifest).await;
+    let deleted = world.kubectl("-n shop delete deployment web").await;
+    assert_eq!(deleted.code, 0);
+    assert!(
+        deleted.out.starts_with("deployment.apps \"web\" deleted"),
+        "{}",
+        deleted.out
+    );
+    world
+        .wait_for("all pods are gone", |world| {
+            world.server.list("pods", Some("shop")).unwrap().is_empty()
+        })
+        .await;
+    let gone = world.kubectl("delete namespace shop").await;
+    assert_eq!(
+        (gone.code, gone.out.as_str()),
+        (0, "namespace \"shop\" deleted\n")
+    );
+    world.stop().await;
+}
+
+/// A new image comes by a rolling update, and the events tell of it.
+async fn rolled_to_another_image(world: &World, manifest: &Value) {
     let mut changed = manifest.clone();
     changed["spec"]["replicas"] = json!(2);
     changed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("registry.example/web:2");
@@ -86,24 +109,6 @@ async fn a_deployment_is_applied_scaled_rolled_and_deleted() {
         events.contains("Normal ScalingReplicaSet deployment/web Scaled up replica set web-POD from 0 to 2"),
         "{events}"
     );
-    let deleted = world.kubectl("-n shop delete deployment web").await;
-    assert_eq!(deleted.code, 0);
-    assert!(
-        deleted.out.starts_with("deployment.apps \"web\" deleted"),
-        "{}",
-        deleted.out
-    );
-    world
-        .wait_for("all pods are gone", |world| {
-            world.server.list("pods", Some("shop")).unwrap().is_empty()
-        })
-        .await;
-    let gone = world.kubectl("delete namespace shop").await;
-    assert_eq!(
-        (gone.code, gone.out.as_str()),
-        (0, "namespace \"shop\" deleted\n")
-    );
-    world.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

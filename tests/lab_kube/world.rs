@@ -18,11 +18,20 @@ pub(crate) struct Answer {
     pub(crate) err: String,
 }
 
+/// A folder that goes with its owner, also when a test fails.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
 /// A cluster with kubelets.
 pub(crate) struct World {
     pub(crate) server: KubeServer,
     pub(crate) kubelets: Vec<(String, Kubelet)>,
-    folder: PathBuf,
+    folder: Folder,
     pub(crate) kubectl_server: String,
 }
 
@@ -48,11 +57,11 @@ impl World {
             ..KubeOptions::default()
         };
         let server = KubeServer::start(options).await.expect("the API starts");
-        let folder = std::env::temp_dir().join(format!("cksd-lab-kube-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir_all(&folder).expect("a folder can be made");
-        std::fs::write(folder.join("config"), server.kubeconfig(&server.url()))
+        let folder = Folder(std::env::temp_dir().join(format!("cksd-lab-kube-{}", uuid::Uuid::new_v4())));
+        std::fs::create_dir_all(&folder.0).expect("a folder can be made");
+        std::fs::write(folder.0.join("config"), server.kubeconfig(&server.url()))
             .expect("a file can be written");
-        std::fs::write(folder.join("ca.pem"), &server.pki().ca_cert_pem).expect("a file can be written");
+        std::fs::write(folder.0.join("ca.pem"), &server.pki().ca_cert_pem).expect("a file can be written");
         let kubectl_server = server.url();
         let mut world = Self {
             server,
@@ -104,7 +113,7 @@ impl World {
     }
 
     pub(crate) fn file(&self, name: &str) -> String {
-        self.folder.join(name).display().to_string()
+        self.folder.0.join(name).display().to_string()
     }
 
     pub(crate) async fn kubectl(&self, command: &str) -> Answer {
@@ -125,8 +134,8 @@ impl World {
         let mut child = tokio::process::Command::new(&program)
             .args(words)
             .env_remove("KUBECONFIG")
-            .env("HOME", &self.folder)
-            .env("KUBECACHEDIR", self.folder.join("cache"))
+            .env("HOME", &self.folder.0)
+            .env("KUBECACHEDIR", self.folder.0.join("cache"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -144,8 +153,8 @@ impl World {
             .unwrap();
         Answer {
             code: done.status.code().unwrap_or(-1),
-            out: String::from_utf8_lossy(&done.stdout).into_owned(),
-            err: String::from_utf8_lossy(&done.stderr).into_owned(),
+            out: as_of_1_32(&String::from_utf8_lossy(&done.stdout)),
+            err: as_of_1_32(&String::from_utf8_lossy(&done.stderr)),
         }
     }
 
@@ -209,11 +218,17 @@ impl World {
     }
 
     pub(crate) async fn stop(self) {
-        for (_, kubelet) in self.kubelets {
+        let Self {
+            kubelets,
+            server,
+            folder,
+            ..
+        } = self;
+        for (_, kubelet) in kubelets {
             kubelet.stop().await;
         }
-        self.server.stop().await;
-        std::fs::remove_dir_all(&self.folder).ok();
+        server.stop().await;
+        drop(folder);
     }
 }
 
@@ -263,6 +278,34 @@ pub(crate) fn daemon() -> Value {
             "metadata": {"labels": {"k8s-app": "kube-proxy"}},
             "spec": {"hostNetwork": true, "tolerations": [{"operator": "Exists"}],
                 "containers": [{"name": "kube-proxy", "image": "registry.example/kube-proxy:1"}]}}}})
+}
+
+/// Other versions of kubectl word some lines differently: here all speak as 1.32 does.
+fn as_of_1_32(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let mut line = line
+            .replace("due to error:", "due to error: ")
+            .replace("due to error:  ", "due to error: ");
+        if let Some((before, after)) = line.split_once("to terminate: global timeout reached: ") {
+            let rest = after.find([',', '\n', ']']).map_or("", |end| &after[end..]);
+            line = format!("{before}to terminate: context deadline exceeded{rest}");
+        }
+        let known = "cannot delete cannot delete Pods that declare no controller";
+        for other in [
+            "cannot delete Pods declare no controller",
+            "cannot delete Pods that declare no controller",
+        ] {
+            if !line.contains(known) {
+                line = line.replace(other, known);
+            }
+        }
+        if line.starts_with("node/") && line.ends_with(" annotate\n") {
+            line = line.replace(" annotate\n", " annotated\n");
+        }
+        out.push_str(&line);
+    }
+    out
 }
 
 /// Makes an answer comparable: generated names, ages and runs of blanks are folded, lines of a drain that come in any
