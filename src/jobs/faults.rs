@@ -96,9 +96,13 @@ impl FaultPoints {
         }
     }
 
-    /// Fires when an armed point is reached.
+    /// Fires when an armed point is reached in the run that asks. An earlier run's crash is over.
     pub(crate) fn crash_token(&self) -> CancellationToken {
-        self.lock().crash.clone()
+        let mut inner = self.lock();
+        if inner.crash.is_cancelled() {
+            inner.crash = CancellationToken::new();
+        }
+        inner.crash.clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

@@ -26,6 +26,8 @@ mod settle;
 mod step;
 mod stop;
 pub mod testing;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 pub use cx::{Begun, JobInfo, OpCx};

@@ -3,6 +3,13 @@
 //! A [`Rig`] is a worker of one claim at a time: it takes one job, runs it to where it stops, and says where
 //! that was. Waits are never slept, so a test drives time itself. A crash ([`FaultPoints::arm`]) drops the run
 //! as `kill -9` would: the lease is left to run out, or [`expire_lease`] ends it.
+//!
+//! What this must not know: any operation.
+
+pub mod nowhere;
+mod seed;
+
+pub use seed::{PlainView, seed_cluster, test_cipher};
 
 use std::time::Duration;
 
@@ -75,13 +82,11 @@ impl Rig {
     pub async fn run_to_end(&self, job: JobId, mut waited: impl FnMut(Duration)) -> Result<JobRow, DbError> {
         for _ in 0..MOST_STOPS {
             match self.run_job(job).await? {
-                Some(Stop::Ended(_)) => break,
                 Some(Stop::Parked { after, .. }) => waited(after),
                 Some(Stop::Lost | Stop::Crashed) => expire_lease(&self.options.pool, job).await?,
-                Some(Stop::HandedBack) | None => {}
-            }
-            if self.find(job).await?.phase == "done" {
-                break;
+                Some(Stop::HandedBack) => {}
+                // Over, or another worker holds it.
+                Some(Stop::Ended(_)) | None => break,
             }
         }
         let row = self.find(job).await?;
