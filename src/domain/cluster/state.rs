@@ -254,3 +254,107 @@ impl FromStr for State {
             .ok_or_else(|| UnknownState(text.to_owned()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_state_takes_an_event_in_two_ways() {
+        let pairs: BTreeSet<_> = TRANSITIONS.iter().map(|(from, event, _)| (from, event)).collect();
+        assert_eq!(pairs.len(), TRANSITIONS.len());
+    }
+
+    #[test]
+    fn every_transitional_state_can_end_well_and_badly() {
+        for state in State::TRANSITIONAL {
+            assert!(state.on(Event::OperationSucceeded).is_ok(), "{state}");
+            assert_eq!(state.on(Event::OperationFailed), Ok(State::Alert), "{state}");
+        }
+    }
+
+    #[test]
+    fn every_state_is_reached_from_created_and_destroyed_is_the_end() {
+        let mut reached = BTreeSet::from([State::Created]);
+        for _ in State::ALL {
+            for (from, _, to) in TRANSITIONS {
+                if reached.contains(from) {
+                    reached.insert(*to);
+                }
+            }
+        }
+        assert_eq!(reached.len(), State::ALL.len());
+        assert!(TRANSITIONS.iter().all(|(from, _, _)| *from != State::Destroyed));
+    }
+
+    #[test]
+    fn a_resting_state_that_is_not_the_end_takes_a_delete() {
+        for state in State::ALL
+            .iter()
+            .filter(|state| !state.is_transitional() && **state != State::Destroyed)
+        {
+            assert_eq!(
+                state.on(Event::DestroyRequested),
+                Ok(State::Destroying),
+                "{state}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_an_operation_gives_back_and_only_to_a_resting_state() {
+        assert_eq!(State::Scaling.given_back(State::Alert), Some(State::Alert));
+        assert_eq!(State::Upgrading.given_back(State::Running), Some(State::Running));
+        assert_eq!(
+            State::ScalingStoppedCluster.given_back(State::Stopped),
+            Some(State::Stopped)
+        );
+        assert_eq!(State::Running.given_back(State::Alert), None);
+        assert_eq!(State::Destroying.given_back(State::Running), None);
+        assert_eq!(State::Scaling.given_back(State::Upgrading), None);
+    }
+
+    #[test]
+    fn an_alert_takes_what_repairs_it() {
+        use Event::*;
+        for event in [
+            StartRequested,
+            StopRequested,
+            ScaleUpRequested,
+            ScaleDownRequested,
+            UpgradeRequested,
+        ] {
+            assert!(State::Alert.on(event).is_ok(), "{event}");
+        }
+        let refused = State::Scaling.on(ScaleUpRequested).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "a cluster that is Scaling cannot take ScaleUpRequested"
+        );
+    }
+
+    #[test]
+    fn names_are_read_back_and_the_database_allows_exactly_them() {
+        let schema = include_str!("../../../migrations/0001_schema.sql");
+        let list = schema
+            .split("check (state in (")
+            .find(|part| part.contains("'Scaling'"))
+            .unwrap();
+        let allowed: BTreeSet<&str> = list
+            .split("))")
+            .next()
+            .unwrap()
+            .split('\'')
+            .skip(1)
+            .step_by(2)
+            .collect();
+        let names: BTreeSet<&str> = State::ALL.iter().map(|state| state.name()).collect();
+        assert_eq!(allowed, names);
+        for state in State::ALL {
+            assert_eq!(state.name().parse::<State>(), Ok(*state));
+        }
+        assert_eq!("running".parse::<State>(), Err(UnknownState("running".into())));
+    }
+}

@@ -174,6 +174,7 @@ impl Counter {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is what an operation returns")]
 fn done() -> StepResult<Settlement> {
     Ok(Settlement::succeeded("scaled `blue`"))
 }

@@ -23,6 +23,14 @@ async fn is_done(world: &World, job: JobId) -> bool {
     world.rig.find(job).await.unwrap().phase == "done"
 }
 
+/// Counts its end.
+struct OnDrop(Counter);
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
+
 struct Running {
     tracker: TaskTracker,
     shutdown: CancellationToken,
@@ -77,12 +85,6 @@ async fn a_parked_job_wakes_at_its_time_and_a_new_one_at_once(pool: PgPool) {
 async fn a_worker_stops_a_job_that_was_taken_from_it(pool: PgPool) {
     let (began, dropped) = (Counter::default(), Counter::default());
     let mine = (began.clone(), dropped.clone());
-    struct OnDrop(Counter);
-    impl Drop for OnDrop {
-        fn drop(&mut self) {
-            self.0.add();
-        }
-    }
     let world = World::new(pool, move |cx| {
         let (began, dropped) = mine.clone();
         Box::pin(async move {
