@@ -3,6 +3,7 @@
 //! Logs go to standard error, so that what a command prints on standard output stays clean. `RUST_LOG` chooses
 //! what is logged, as everywhere in the Rust world.
 
+use std::io::IsTerminal as _;
 use std::panic;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -35,6 +36,7 @@ pub fn logs(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_span_events(FmtSpan::NONE);
     let set = match format {
         LogFormat::Json => builder.json().flatten_event(true).try_init(),

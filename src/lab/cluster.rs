@@ -150,6 +150,7 @@ impl Lab {
                 import.as_bytes(),
             )?;
         }
+        files::save_json(&folder.join("versions.json"), &self.versions())?;
         files::save(&folder.join("lab.pid"), own_process().as_bytes())?;
         let env = format!(
             "CLOUDSTACK_ENDPOINT={}\nCLOUDSTACK_KEY={}\nCLOUDSTACK_SECRET={}\n",
@@ -158,6 +159,22 @@ impl Lab {
             self.secret_key()
         );
         files::save(env_file, env.as_bytes())
+    }
+
+    /// The versions of Kubernetes whose ISOs the cloud has, for whoever registers them.
+    fn versions(&self) -> Vec<Value> {
+        self.world.cloud.read(|state| {
+            let version_of = |name: &str| {
+                let word = name.split_whitespace().find_map(|word| word.strip_prefix('v'))?;
+                Some(word.to_owned())
+            };
+            let isos = state
+                .isos
+                .iter()
+                .filter_map(|iso| Some((iso, version_of(&iso.name)?)));
+            isos.map(|(iso, version)| json!({ "name": iso.name, "version": version, "iso": iso.id }))
+                .collect()
+        })
     }
 
     /// What `cksd import` reads to bring a cluster under management; the SSH key is at `key_file`.

@@ -79,7 +79,8 @@ pub(super) async fn world(parts: &Parts, folder: &Folder) -> anyhow::Result<()> 
         let file = file::read(&path)?;
         if let Some(account) = &file.cluster.account {
             let domain = file.cluster.domain.as_deref().unwrap_or("ROOT");
-            parts.ensure_account(domain, account, Role::User).await?;
+            let role = if account == ADMIN { Role::Admin } else { Role::User };
+            parts.ensure_account(domain, account, role).await?;
         }
         let report = parts.import(&path, false, false).await?;
         if report.outcome == ImportOutcome::Imported {
