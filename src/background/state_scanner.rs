@@ -38,6 +38,9 @@ pub async fn pass(eyes: &Eyes) -> Result<String, String> {
             return Err(format!("the cloud gave no answer, no state changes: {error}"));
         }
     };
+    remember(eyes, &machines)
+        .await
+        .map_err(|error| error.to_string())?;
     let mut said = Vec::new();
     for cluster in resting {
         match one(eyes, &cluster, &machines).await {
@@ -49,6 +52,15 @@ pub async fn pass(eyes: &Eyes) -> Result<String, String> {
         }
     }
     Ok(said.join("; "))
+}
+
+/// Lists answer from what was seen last, so what this walk showed is kept.
+async fn remember(eyes: &Eyes, machines: &[Machine]) -> Result<(), DbError> {
+    let ids: Vec<uuid::Uuid> = machines.iter().map(|machine| machine.id.0).collect();
+    let names: Vec<String> = machines.iter().map(|machine| machine.name.clone()).collect();
+    let data: Vec<serde_json::Value> = machines.iter().map(|machine| machine.raw.clone()).collect();
+    let mut conn = eyes.pool.acquire().await?;
+    scans::remember_machines(&mut conn, &ids, &names, &data, eyes.ports.clock.now()).await
 }
 
 async fn one(eyes: &Eyes, cluster: &Resting, machines: &[Machine]) -> Result<Option<String>, DbError> {

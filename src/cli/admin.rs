@@ -62,6 +62,7 @@ enum User {
 #[derive(Debug, Subcommand)]
 enum Version {
     /// Register a version by the ISO that holds its binaries.
+    #[command(disable_version_flag = true)]
     Add {
         /// The version, like 1.33.1.
         version: String,

@@ -117,3 +117,29 @@ pub async fn owner(conn: &mut PgConnection, cluster_key: i64) -> Result<i64, DbE
     .await?;
     Ok(key)
 }
+
+/// Keeps what a walk showed of the machines of clusters: id, name, and the object as the cloud sent it. Rows
+/// that say the same already are left alone, so that a quiet pass writes nothing.
+pub async fn remember_machines(
+    conn: &mut PgConnection,
+    ids: &[Uuid],
+    names: &[String],
+    data: &[Value],
+    seen_at: Timestamp,
+) -> Result<(), DbError> {
+    sqlx::query!(
+        "insert into cloud_object (kind, id, name, data, seen_at)
+         select 'vm', seen.id, seen.name, seen.data, $4
+         from unnest($1::uuid[], $2::text[], $3::jsonb[]) as seen (id, name, data)
+         join kubernetes_cluster_vm_map m on m.vm_id = seen.id
+         on conflict (kind, id) do update set name = excluded.name, data = excluded.data, seen_at = excluded.seen_at
+         where cloud_object.seen_at <= excluded.seen_at and cloud_object.data is distinct from excluded.data",
+        ids,
+        names,
+        data,
+        seen_at.to_sqlx() as Ts,
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
+}

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 use sqlx::{Connection as _, PgConnection};
 
+use crate::db::cloud_objects::{self, CloudKind, CloudObject};
 use crate::db::secrets::Cipher;
 use crate::db::versions::{self, NewVersion, SupportedVersion};
 use crate::db::{DbError, accounts};
@@ -207,7 +208,17 @@ pub async fn ensure_version(
         min_cpu: request.min_cpu,
         min_ram_mb: request.min_ram_mb,
     };
-    Ok(versions::insert(conn, &new).await?)
+    let mut tx = conn.begin().await?;
+    let made = versions::insert(&mut tx, &new).await?;
+    // Clients offer only versions whose ISO is Ready, and a list asks the cloud nothing.
+    let object = CloudObject {
+        name: iso.name.clone(),
+        data: serde_json::to_value(&iso).unwrap_or_default(),
+        seen_at: ports.clock.now(),
+    };
+    cloud_objects::put(&mut tx, CloudKind::Iso, iso.id.0, &object).await?;
+    tx.commit().await?;
+    Ok(made)
 }
 
 fn check_name(name: &str) -> Result<(), AdminError> {

@@ -7,7 +7,7 @@ async fn a_service_killed_while_a_node_drains_goes_on_where_it_was() {
     let mut world = World::start("small").await;
     world.short_drains("30", "1").await;
     world.web_is_ready();
-    world.budget("minAvailable: 4");
+    world.budget("minAvailable: 2");
     let cluster = world.cluster.clone();
     let job = world
         .api
@@ -26,7 +26,7 @@ async fn a_service_killed_while_a_node_drains_goes_on_where_it_was() {
     world.kill();
     world.up().await;
     // The budget is relaxed while the first drain still runs on the node: that drain must be the one that ends.
-    world.budget("minAvailable: 2");
+    world.budget("minAvailable: 1");
     let answer = world.api.follow(&job).await;
     assert_eq!(answer.cluster()["size"], 1);
     let drains = world

@@ -130,6 +130,15 @@ async fn a_machine_that_stops_puts_the_cluster_into_alert_and_its_return_ends_it
         (world.seen().await["state"] == "Alert").then_some(())
     })
     .await;
+    let machines = world.seen().await["virtualmachines"].clone();
+    let shown = machines
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|machine| machine["id"] == vm.as_str())
+        .unwrap()
+        .clone();
+    assert_eq!(shown["state"], "Stopped", "a list shows what the scanner saw");
     let events = world.events().await;
     assert!(
         events

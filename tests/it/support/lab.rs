@@ -43,7 +43,12 @@ impl Lab {
             .send()
             .await
             .unwrap();
-        reply.json().await.unwrap()
+        // A machine that was expunged since it was listed has no journal any more.
+        if reply.status() == 404 {
+            Value::Array(Vec::new())
+        } else {
+            reply.json().await.unwrap()
+        }
     }
 
     /// Everything that the lab's cloud has.
