@@ -12,6 +12,7 @@ use super::folder::{ClientEnv, Folder};
 use crate::app::manage::{ImportOutcome, Role, VersionRequest};
 use crate::app::service::Parts;
 use crate::db::accounts;
+use crate::db::imports::{self, Known};
 use crate::domain::cluster::State;
 use crate::manage::import::file;
 
@@ -77,6 +78,12 @@ pub(super) async fn world(parts: &Parts, folder: &Folder) -> anyhow::Result<()> 
     }
     for path in import_files(&folder.lab())? {
         let file = file::read(&path)?;
+        // Scaled since its import, it has other machines than the file names.
+        if let Some(id) = file.cluster.id
+            && imports::known(&mut *parts.connection().await?, id).await? == Some(Known::Managed)
+        {
+            continue;
+        }
         if let Some(account) = &file.cluster.account {
             let domain = file.cluster.domain.as_deref().unwrap_or("ROOT");
             let role = if account == ADMIN { Role::Admin } else { Role::User };
