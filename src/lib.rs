@@ -3,7 +3,7 @@
 //! Modules in the order of dependency: [`domain`] (pure decisions), [`ports`] (traits to the outside),
 //! [`protocol`] (the CloudStack wire), [`db`] (all SQL), [`jobs`] (the engine), [`operations`] (what jobs do),
 //! [`observe`] (one look at a whole cluster), [`background`] (periodic work), [`manage`] (import, check),
-//! [`adapters`] (implementations of ports), [`api`] (HTTP), [`web`], [`cli`], [`config`], [`app`] (the composition
+//! [`adapters`] (implementations of ports), [`api`] (HTTP), [`cli`], [`config`], [`app`] (the composition
 //! root) and [`lab`] (a mini world that nothing of the service names).
 //! `docs/ARCHITECTURE.md` has the table of who may use whom; `tests/tidy` keeps it.
 
@@ -24,4 +24,3 @@ pub mod operations;
 pub mod ports;
 pub mod protocol;
 pub mod telemetry;
-pub mod web;

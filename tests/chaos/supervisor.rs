@@ -187,7 +187,12 @@ impl Fire<'_> {
         let (which, what) = (self.dice.below(WORKERS), self.dice.below(10));
         let longer = LEASE + self.dice.millis(200..1500);
         let worker = &mut self.workers[which];
-        let Faults { kills, freezes, terms, .. } = self.faults;
+        let Faults {
+            kills,
+            freezes,
+            terms,
+            ..
+        } = self.faults;
         if worker.frozen_until.is_some() || kills + freezes + terms >= FAULTS {
             return;
         }
