@@ -35,3 +35,6 @@ impl Default for Options {
 pub fn all(options: Options) -> Vec<Arc<dyn Operation>> {
     vec![Arc::new(scale::Scale::new(options))]
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,8 @@ mod grow;
 mod resize;
 mod shrink;
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::Options;
@@ -33,6 +35,9 @@ use crate::domain::plan::offering::First;
 use crate::domain::plan::resolve::NodeWitness;
 use crate::domain::plan::scale::ScalePlan;
 use crate::jobs::{Failure, OpCx, Operation, Settlement, StepError, StepResult};
+
+/// Older than any patience: a look that is given up at the first trouble.
+const LONG_AGO: Duration = Duration::from_hours(1);
 
 /// `scaleKubernetesCluster`.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +95,7 @@ impl Operation for Scale {
         if cx.recorded::<()>("started", "")?.is_none() {
             return Ok(Settlement::given_back(failure));
         }
-        let sight = settle::sight(cx, self.options.poll_cap, cx.job().created).await?;
+        let sight = settle::sight(cx, self.options.poll_cap, cx.now() - LONG_AGO).await?;
         Ok(sight.settlement(Err(failure)))
     }
 }

@@ -18,11 +18,14 @@ use crate::domain::observed::KubeNode;
 use crate::domain::plan::drain::{self, AttemptEnd, Class, Judged, judge, patience, tail};
 use crate::domain::plan::resolve::{MachineWitness, machine_witness};
 use crate::domain::settings::DRAIN_TIMEOUT;
-use crate::jobs::{StepResult, wait};
+use crate::jobs::{EndReason, StepResult, wait};
 use crate::ports::cloud::MachineQuery;
 use crate::ports::fault::Effect;
 use crate::ports::kube::{KubeError, Via};
 use crate::ports::shell::{Output, RunKey, RunState};
+
+/// How long a drain is followed before a cancel is looked for.
+const GLANCE: Duration = Duration::from_secs(15);
 
 /// A planned attempt, stored before its command is sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -36,9 +39,6 @@ pub(super) struct Attempt {
     /// Why it cannot begin.
     #[serde(default)]
     pub(super) refused: Option<String>,
-    /// The node was NotReady when it began.
-    #[serde(default)]
-    pub(super) not_ready: bool,
 }
 
 /// How an attempt ended.
@@ -50,7 +50,7 @@ pub(super) struct Ended {
 }
 
 /// Decides on an attempt. Its row stands before the command is sent.
-pub(super) async fn begin(talk: &Talk<'_>, node: &str) -> StepResult<Attempt> {
+pub(super) async fn begin(talk: &Talk<'_>) -> StepResult<Attempt> {
     let cx = talk.cx;
     let settings = settings(cx).await?;
     let left = if cx.ended().is_some() {
@@ -64,7 +64,6 @@ pub(super) async fn begin(talk: &Talk<'_>, node: &str) -> StepResult<Attempt> {
         timeout_secs,
         via: None,
         refused: None,
-        not_ready: false,
     };
     if timeout_secs.is_none() {
         return Ok(attempt);
@@ -73,14 +72,7 @@ pub(super) async fn begin(talk: &Talk<'_>, node: &str) -> StepResult<Attempt> {
         Ok(control) => attempt.via = Some(control),
         Err(error) => attempt.refused = Some(error.text),
     }
-    if let Ok(nodes) = talk.nodes().await {
-        attempt.not_ready = !is_ready(&nodes, node);
-    }
     Ok(attempt)
-}
-
-fn is_ready(nodes: &[KubeNode], name: &str) -> bool {
-    nodes.iter().any(|node| node.name == name && node.ready)
 }
 
 /// The command of one attempt.
@@ -147,8 +139,7 @@ async fn command(
     let state = match state {
         ended @ RunState::Ended { .. } => ended,
         RunState::Running { .. } | RunState::NotStarted => {
-            let limit = time_left(cx.now(), until);
-            match cx.until_lost(kube.follow_drain(via, &run.key, limit)).await? {
+            match cx.until_lost(follow(talk, via, &run.key, until)).await? {
                 Ok(state) => state,
                 Err(error) => return unknown(talk, attempt, until, &error, "the drain cannot be followed"),
             }
@@ -159,10 +150,6 @@ async fn command(
         RunState::NotStarted => Ok(AttemptEnd::Lost {
             text: "the node does not know the command that was started".to_owned(),
         }),
-        RunState::Running { .. } if !time_left(cx.now(), until).is_zero() => Err(wait(
-            format!("node {node} is being drained"),
-            next_look(attempt.at, cx.now(), talk.poll_cap),
-        )),
         RunState::Running { .. } => match kube.stop_drain(via, &run.key).await {
             Ok(RunState::Ended { output, .. }) => Ok(AttemptEnd::Hung {
                 output: joined(&output),
@@ -172,6 +159,19 @@ async fn command(
             }),
             Err(error) => Ok(AttemptEnd::Lost { text: error.text }),
         },
+    }
+}
+
+/// Follows a drain until it ends, its time is over, or the operation is cancelled.
+async fn follow(talk: &Talk<'_>, via: &Via, key: &RunKey, until: Timestamp) -> Result<RunState, KubeError> {
+    let cx = talk.cx;
+    loop {
+        let limit = time_left(cx.now(), until).min(GLANCE);
+        let state = cx.ports().kube.follow_drain(via, key, limit).await?;
+        let over = time_left(cx.now(), until).is_zero() || cx.ended() == Some(EndReason::Cancel);
+        if over || !matches!(state, RunState::Running { .. }) {
+            return Ok(state);
+        }
     }
 }
 
@@ -233,26 +233,26 @@ async fn class_of(talk: &Talk<'_>, draining: Draining<'_>, attempt: &Attempt, te
         .kube(|via| async move { kube.budgets(&via).await }.boxed())
         .await
         .ok();
-    let nodes = talk.nodes().await.ok();
-    let ready_again = nodes
-        .as_deref()
-        .is_none_or(|nodes| was_ready_since(nodes, node, attempt.at));
+    let not_ready_throughout = match talk.nodes().await {
+        Ok(nodes) => was_not_ready(&nodes, node, attempt.at),
+        Err(_) => false,
+    };
     let machine = witness(talk, draining.vm_id).await;
     judge(Judged {
         pods: pods.as_deref(),
         budgets: budgets.as_deref(),
         machine: &machine,
-        not_ready_throughout: attempt.not_ready && !ready_again,
+        not_ready_throughout,
         text,
     })
 }
 
-/// Whether the node is Ready, or has been at some time since `at`.
-fn was_ready_since(nodes: &[KubeNode], name: &str, at: Timestamp) -> bool {
+/// Whether the node is NotReady and has been since before `at`, by what Kubernetes says of its condition.
+fn was_not_ready(nodes: &[KubeNode], name: &str, at: Timestamp) -> bool {
     nodes
         .iter()
         .find(|node| node.name == name)
-        .is_some_and(|node| node.ready || node.ready_since.is_some_and(|since| since > at))
+        .is_some_and(|node| !node.ready && node.ready_since.is_some_and(|since| since <= at))
 }
 
 /// What the cloud says of one machine now, seen beside the others, so that a key that lost sight is noticed.

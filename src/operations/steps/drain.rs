@@ -52,9 +52,7 @@ pub async fn drain_node(talk: &Talk<'_>, draining: Draining<'_>) -> StepResult<D
     let mut last: Option<Ended> = None;
     for number in 1..=draining.attempts {
         let subject = subject(draining, number);
-        let attempt = cx
-            .step("drain_attempt", &subject, begin(talk, draining.node))
-            .await?;
+        let attempt = cx.step("drain_attempt", &subject, begin(talk)).await?;
         let Some(timeout_secs) = attempt.timeout_secs else {
             return Ok(no_time(cx, draining, number - 1, last));
         };

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -253,7 +254,11 @@ async fn come_up(
             return Ok(Err(cause));
         }
     }
-    let joined = match cx.step("join", name, wait_ready(talk, vm_id, name)).await? {
+    let since = cx.step("join_begun", name, async { Ok(cx.now()) }).await?;
+    let joined = match cx
+        .step("join", name, wait_ready(talk, vm_id, name, since))
+        .await?
+    {
         Ok(node) => node,
         Err(cause) => return Ok(Err(cause)),
     };
@@ -302,7 +307,12 @@ async fn wait_running(talk: &Talk<'_>, vm_id: VmId, asked: &Asked) -> StepResult
 }
 
 /// Waits until the machine's node is there and Ready, at most until the deadline.
-async fn wait_ready(talk: &Talk<'_>, vm_id: VmId, name: &str) -> StepResult<Result<MatchedNode, String>> {
+async fn wait_ready(
+    talk: &Talk<'_>,
+    vm_id: VmId,
+    name: &str,
+    since: Timestamp,
+) -> StepResult<Result<MatchedNode, String>> {
     let cx = talk.cx;
     let reason = match talk.nodes_of_this_pass().await {
         Err(error) => error.text,
@@ -322,7 +332,7 @@ async fn wait_ready(talk: &Talk<'_>, vm_id: VmId, name: &str) -> StepResult<Resu
     match cx.ended() {
         None => Err(wait(
             reason,
-            next_look(cx.job().created, cx.now(), talk.poll_cap).min(cx.time_left()),
+            next_look(since, cx.now(), talk.poll_cap).min(cx.time_left()),
         )),
         Some(over) => Ok(Err(format!("{reason}, and {over}"))),
     }
@@ -348,7 +358,10 @@ async fn detach(talk: &Talk<'_>, mould: &Mould, name: &str, vm_id: VmId) -> Step
     if mould.iso_id.is_none() {
         return Ok(());
     }
-    let asked = cx.step("detach_iso", name, media::ask_detach(cx, vm_id)).await?;
+    let since = cx.step("detach_begun", name, async { Ok(cx.now()) }).await?;
+    let asked = cx
+        .step("detach_iso", name, media::ask_detach(cx, vm_id, since))
+        .await?;
     let done = media::wait_detached(cx, vm_id, &asked, talk.poll_cap);
     cx.step("iso_detached", name, done).await?;
     Ok(())

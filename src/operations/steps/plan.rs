@@ -12,7 +12,7 @@ use super::machine;
 use super::mould::{additions, sizes};
 use super::talk::Talk;
 use super::trouble::{Trouble, look_again};
-use crate::domain::cluster::{Cluster, Member, Role};
+use crate::domain::cluster::{Cluster, Member, Role, State};
 use crate::domain::id::{PublicIpId, VmId};
 use crate::domain::observed::{ForwardingRule, KubeNode, Machine};
 use crate::domain::plan::admission::ScaleRequest;
@@ -54,7 +54,12 @@ pub async fn make(cx: &OpCx, poll_cap: Duration, since: Timestamp) -> StepResult
     for machine in &seen.machines {
         machine::keep(cx, machine).await?;
     }
-    let (resolved, nodes) = resolve_all(cx, &seen, poll_cap, since).await?;
+    // A stopped cluster has no Kubernetes to ask; only offerings can change there.
+    let (resolved, nodes) = if cx.job().from_state == Some(State::Stopped) {
+        (resolve::endpoints(seen.facts(&[])), Vec::new())
+    } else {
+        resolve_all(cx, &seen, poll_cap, since).await?
+    };
     let talk = Talk::open(cx, resolved.clone(), poll_cap).await?;
     let choice = chosen(&talk, &request, &seen, &resolved, &nodes, since).await?;
     preflight(cx, &seen, &choice, since).await?;
@@ -228,13 +233,17 @@ async fn chosen(
         (None, Some(size)) => Wanted::Size(size),
         (None, None) => Wanted::Size(count(&seen.members, Role::Worker)),
     };
+    let shrinks = match &wanted {
+        Wanted::Nodes(_) => true,
+        Wanted::Size(size) => *size < count(&seen.members, Role::Worker),
+    };
     let mut candidates = Vec::with_capacity(resolved.len());
     for member in resolved {
         let node = nodes
             .iter()
             .find(|node| Some(node.name.as_str()) == member.node.name());
         let drained = match node {
-            Some(node) if node.unschedulable && member.role == Role::Worker => {
+            Some(node) if shrinks && node.unschedulable && member.role == Role::Worker => {
                 is_drained(talk, &node.name, since).await?
             }
             _ => false,

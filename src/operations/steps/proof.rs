@@ -59,7 +59,19 @@ pub async fn look(talk: &Talk<'_>, removal: &Removal, since: Timestamp) -> StepR
 }
 
 async fn seen(talk: &Talk<'_>, removal: &Removal) -> Result<Proof, String> {
-    let nodes = talk.nodes().await.map_err(|error| error.text)?;
+    let kube = &talk.cx.ports().kube;
+    let pods = async {
+        match removal.leave {
+            Leave::Down => Ok(Vec::new()),
+            Leave::Drained | Leave::NodeGone => {
+                talk.kube(|via| async move { kube.pods_on(&via, &removal.node).await }.boxed())
+                    .await
+            }
+        }
+    };
+    // Together: both are one look.
+    let (nodes, pods) = futures_util::future::join(talk.nodes(), pods).await;
+    let nodes = nodes.map_err(|error| error.text)?;
     let node = nodes.iter().find(|node| node.name == removal.node);
     if removal.leave == Leave::Down {
         return Ok(down(talk, removal, node).await);
@@ -73,10 +85,6 @@ async fn seen(talk: &Talk<'_>, removal: &Removal) -> Result<Proof, String> {
             removal.node
         )));
     }
-    let kube = &talk.cx.ports().kube;
-    let pods = talk
-        .kube(|via| async move { kube.pods_on(&via, &removal.node).await }.boxed())
-        .await;
     Ok(proved(pods.map_err(|error| error.text)?))
 }
 
