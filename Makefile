@@ -1,5 +1,5 @@
 # Names only; what they do is in scripts/.
-.PHONY: demo up test check setup sqlx
+.PHONY: demo up test check bench setup sqlx
 
 demo:
 	@scripts/demo
@@ -12,6 +12,9 @@ test:
 
 check:
 	@scripts/check
+
+bench:
+	@scripts/bench
 
 setup:
 	@scripts/setup all

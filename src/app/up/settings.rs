@@ -45,7 +45,7 @@ impl Settings {
         self.set("CKSD_CLOUD_ENDPOINT", &cloud.endpoint);
         self.set("CKSD_CLOUD_API_KEY", &cloud.key);
         self.set("CKSD_CLOUD_SECRET_KEY", cloud.secret.expose_secret());
-        self.set("CKSD_CLOUD_POLL_INTERVAL", "200ms");
+        self.set("CKSD_CLOUD_POLL_INTERVAL", "100ms");
     }
 
     /// The folder's key for secrets at rest, unless one is given.
