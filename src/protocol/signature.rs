@@ -99,6 +99,14 @@ fn mac(text: &str, secret: &str) -> Option<Hmac<Sha1>> {
 }
 
 /// The signature of `params` in base64, before it is percent-encoded for the URL.
+///
+/// ```
+/// use cksd::protocol::signature::sign;
+///
+/// let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+/// let params = [pair("command", "listZones"), pair("response", "json"), pair("apiKey", "ak-test_1")];
+/// assert_eq!(sign(&params, "SK-test_1"), "6f8UC8dyA8euiYgDc3NOgy2wOGs=");
+/// ```
 #[must_use]
 pub fn sign(params: &[(String, String)], secret: &str) -> String {
     mac(&canonical(params), secret)
